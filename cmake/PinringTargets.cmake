@@ -1,0 +1,144 @@
+# The functions that declare pinring's layers, programs, tests and benchmarks.
+include_guard(GLOBAL)
+
+set(PINRING_TEST_TIMEOUT 120 CACHE STRING "Seconds that a test program may take unless it says otherwise")
+
+# Gives `target` the language level, warnings and include path that all of pinring's own code is built with.
+function(pinring_compile_settings target)
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  set_target_properties(${target} PROPERTIES
+      CXX_EXTENSIONS OFF
+      POSITION_INDEPENDENT_CODE ON
+      CXX_VISIBILITY_PRESET hidden
+      VISIBILITY_INLINES_HIDDEN ON)
+  target_include_directories(${target} PRIVATE "${pinring_SOURCE_DIR}" "${pinring_SOURCE_DIR}/include")
+  if(MSVC)
+    target_compile_options(${target} PRIVATE /W4 $<$<BOOL:${PINRING_WERROR}>:/WX>)
+  else()
+    target_compile_options(${target} PRIVATE
+        -Wall -Wextra -Wshadow
+        $<$<CXX_COMPILER_ID:Clang,AppleClang>:-Wthread-safety$<SEMICOLON>-Werror=thread-safety>
+        $<$<BOOL:${PINRING_WERROR}>:-Werror>)
+  endif()
+endfunction()
+
+# pinring_layer(<name> [INTERNAL] SOURCES <file>... [HEADERS <file>...] [DEPS <target>...])
+#
+# Declares the layer src/<name> as the static library pinring_<name>, which a test links to build no more than it needs.
+# The objects of all layers but the INTERNAL ones also make up the library `pinring`.
+function(pinring_layer name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "" "SOURCES;HEADERS;DEPS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "pinring_layer(${name}): unexpected ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  set(target pinring_${name})
+  if(arg_SOURCES)
+    add_library(${target} STATIC ${arg_SOURCES} ${arg_HEADERS})
+    pinring_compile_settings(${target})
+    target_link_libraries(${target} PUBLIC ${arg_DEPS} pinring_cuda_headers)
+  else()
+    add_library(${target} INTERFACE ${arg_HEADERS})
+    target_link_libraries(${target} INTERFACE ${arg_DEPS} pinring_cuda_headers)
+  endif()
+  if(NOT arg_INTERNAL)
+    set_property(GLOBAL APPEND PROPERTY pinring_layers ${target})
+  endif()
+endfunction()
+
+# Makes the library `pinring` from the objects of the layers declared so far. Users see include/pinring and the CUDA
+# headers; what the layers link besides each other is linked privately.
+function(pinring_collect_layers)
+  get_property(layers GLOBAL PROPERTY pinring_layers)
+  set(objects "")
+  set(libraries "")
+  foreach(layer IN LISTS layers)
+    get_target_property(type ${layer} TYPE)
+    if(NOT type STREQUAL "INTERFACE_LIBRARY")
+      list(APPEND objects $<TARGET_OBJECTS:${layer}>)
+    endif()
+    get_target_property(linked ${layer} INTERFACE_LINK_LIBRARIES)
+    list(APPEND libraries ${linked})
+  endforeach()
+  list(REMOVE_DUPLICATES libraries)
+  list(REMOVE_ITEM libraries ${layers} pinring_cuda_headers)
+  if(NOT objects)
+    return()
+  endif()
+  add_library(pinring STATIC ${objects})
+  add_library(pinring::pinring ALIAS pinring)
+  set_target_properties(pinring PROPERTIES LINKER_LANGUAGE CXX)
+  target_include_directories(pinring INTERFACE "${pinring_SOURCE_DIR}/include")
+  target_compile_features(pinring INTERFACE cxx_std_17)
+  target_link_libraries(pinring PUBLIC pinring_cuda_headers PRIVATE ${libraries})
+endfunction()
+
+# pinring_program(<name> [SOURCES <file>...] [DEPS <target>...] [OUTPUT_NAME <file>])
+#
+# A program of pinring's own; its source is <name>.cc unless SOURCES says otherwise. One that users run has an
+# OUTPUT_NAME and lies at the top of the build folder: build/release/<OUTPUT_NAME>.
+function(pinring_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "OUTPUT_NAME" "SOURCES;DEPS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "${name}: unexpected ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT arg_SOURCES)
+    set(arg_SOURCES ${name}.cc)
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  pinring_compile_settings(${name})
+  target_link_libraries(${name} PRIVATE ${arg_DEPS})
+  if(arg_OUTPUT_NAME)
+    set_target_properties(${name} PROPERTIES
+        OUTPUT_NAME "${arg_OUTPUT_NAME}"
+        RUNTIME_OUTPUT_DIRECTORY "${pinring_BINARY_DIR}")
+  endif()
+endfunction()
+
+# What pinring_test and pinring_benchmark share: a program linked with `libraries`, and a CTest entry of the same name
+# that runs it with `arguments`. The environment makes a sanitizer's report fail the test that it stands in.
+function(pinring_tested_program name libraries arguments labels)
+  cmake_parse_arguments(PARSE_ARGV 4 arg "SERIAL" "TIMEOUT" "SOURCES;DEPS;LABELS;ENVIRONMENT")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "${name}: unexpected ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  pinring_program(${name} SOURCES ${arg_SOURCES} DEPS ${arg_DEPS} ${libraries})
+  if(NOT PINRING_BUILD_TESTS)
+    return()
+  endif()
+
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT ${PINRING_TEST_TIMEOUT})
+  endif()
+  set(environment ${arg_ENVIRONMENT})
+  if(PINRING_SANITIZE STREQUAL "address")
+    list(APPEND environment "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1")
+  elseif(PINRING_SANITIZE STREQUAL "undefined")
+    list(APPEND environment "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1")
+  elseif(PINRING_SANITIZE STREQUAL "thread")
+    list(APPEND environment
+        "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${pinring_SOURCE_DIR}/cmake/tsan.supp")
+  endif()
+  add_test(NAME ${name} COMMAND ${name} ${arguments})
+  set_tests_properties(${name} PROPERTIES
+      TIMEOUT ${arg_TIMEOUT}
+      LABELS "${labels};${arg_LABELS}"
+      RUN_SERIAL ${arg_SERIAL}
+      ENVIRONMENT "${environment}")
+endfunction()
+
+# pinring_test(<name> [SOURCES <file>...] [DEPS <target>...] [LABELS <label>...] [TIMEOUT <seconds>]
+#              [ENVIRONMENT <VAR=value>...] [SERIAL])
+#
+# A GoogleTest program and its CTest entry. The label `gpu` marks tests that also run on a GPU; SERIAL keeps other tests
+# from running beside it.
+function(pinring_test name)
+  pinring_tested_program(${name} "GTest::gtest_main;GTest::gtest" "" "" ${ARGN})
+endfunction()
+
+# pinring_benchmark(<name> [SOURCES ...] [DEPS ...] [LABELS ...] [TIMEOUT ...] [ENVIRONMENT ...] [SERIAL])
+#
+# A Google Benchmark program. CTest runs it briefly (label `bench`), which shows that it works and measures nothing.
+function(pinring_benchmark name)
+  pinring_tested_program(${name} "benchmark::benchmark_main;benchmark::benchmark" --benchmark_min_time=0.01 bench
+      ${ARGN})
+endfunction()

@@ -1,0 +1,11 @@
+# Builds pinring and runs its demo, from a bare clone:
+#
+#   cmake [-DSIZE=8GiB] -P cmake/demo.cmake
+include("${CMAKE_CURRENT_LIST_DIR}/setup.cmake")
+
+pinring_build(pinring_cli_program "libabsl-dev:absl/status/status.h"
+    "-DPINRING_BUILD_CLI=ON;-DPINRING_BUILD_TESTS=OFF;-DPINRING_BUILD_BENCHMARKS=OFF;-DPINRING_BUILD_EXAMPLES=OFF")
+if(DEFINED SIZE)
+  set(size "--size=${SIZE}")
+endif()
+pinring_run_and_exit("${build}/pinring" demo ${size})

@@ -1,0 +1,359 @@
+// pinring: pinned memory for CUDA programs without pinning it.
+//
+// The functions below stand where a program uses cudaMallocHost,
+// cudaHostAlloc, cudaFreeHost, cudaMemcpy and cudaMemcpyAsync. What they hand
+// out is ordinary memory (a "staged block"); copies from and to it pass
+// through one small pinned buffer (the "ring", 64 MiB by default) in the order
+// of their stream, nearly as fast as copies of pinned memory. However much a
+// program "pins", the really pinned bytes stay bounded.
+//
+//   void* block;
+//   cudaError_t error = pinringMallocHost(&block, bytes);
+//   if (error != cudaSuccess) return error;
+//   Fill(block, bytes);
+//   pinringMemcpyAsync(device, block, bytes, cudaMemcpyHostToDevice, stream);
+//   cudaStreamSynchronize(stream);
+//   pinringFreeHost(block);
+//
+// Same meaning. Each function named after one of the CUDA runtime has that
+// function's parameters and codes, and a staged block behaves as a pinned one:
+//   * An asynchronous copy reads or writes the block when its stream gets
+//     there, not during the call, and the call does not wait for the stream.
+//   * When an event, a query, a synchronization or a later host function says
+//     that a copy is done, all its bytes are there.
+//   * Copies that touch no staged block go to the driver as they are.
+// What differs: a kernel cannot dereference the address of a staged block
+// (ask for a device pointer, or allocate mapped memory); a copy is several
+// operations of its stream; memory that does not exist is found out at the
+// first touch, as with malloc. The README has the whole list.
+//
+// Threads: every function may be called from any thread at any time, but
+// pinringConfigure, which comes before all others. None is to be called from a
+// host function or callback of a stream, as none of CUDA's is.
+//
+// Streams and devices: a stream of 0 is the legacy default stream;
+// cudaStreamPerThread is the calling thread's. pinringMemcpy uses the legacy
+// default stream. The current device is that of the calling thread's current
+// context; where there is none, device 0 becomes current, as with the runtime.
+//
+// Errors: the CUDA runtime's own codes, which each function lists. Like the
+// runtime, the library keeps the last code that was not cudaSuccess for each
+// thread (pinringGetLastError); it also keeps a sentence that names the value
+// and the remedy (pinringGetLastErrorMessage). cudaGetLastError does not see
+// these codes. Every function can also answer
+//   * cudaErrorInsufficientDriver: no usable NVIDIA driver is installed,
+//   * cudaErrorNoDevice and whatever else the driver answers to cuInit,
+//   * cudaErrorInitializationError: an environment variable PINRING_... has a
+//     bad value; it is named on standard error, once,
+// and, as with the runtime, codes of earlier asynchronous work. Nothing is
+// thrown.
+//
+// Options: the environment variables PINRING_<NAME>, which `pinring options`
+// lists, or pinringConfigure.
+//
+// Lifetime: the library starts with the first call and never ends: blocks may
+// be freed, and copies be in flight, until the process is gone.
+
+#ifndef PINRING_PINRING_H_
+#define PINRING_PINRING_H_
+
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PINRING_VERSION_MAJOR 0
+#define PINRING_VERSION_MINOR 1
+#define PINRING_VERSION_PATCH 0
+// One number that grows with every version: 100 for 0.1.0.
+#define PINRING_VERSION                                          \
+  (PINRING_VERSION_MAJOR * 10000 + PINRING_VERSION_MINOR * 100 + \
+   PINRING_VERSION_PATCH)
+
+#if defined(_WIN32)
+#if defined(PINRING_BUILDING_SHARED)
+#define PINRING_API __declspec(dllexport)
+#elif defined(PINRING_SHARED)
+#define PINRING_API __declspec(dllimport)
+#else
+#define PINRING_API
+#endif
+#elif defined(__GNUC__)
+#define PINRING_API __attribute__((visibility("default")))
+#else
+#define PINRING_API
+#endif
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+// --- Memory ----------------------------------------------------------------
+
+// As cudaMallocHost: a block of `bytes` bytes that the caller owns until
+// pinringFreeHost. The same as pinringHostAlloc with flags 0.
+PINRING_API cudaError_t pinringMallocHost(void** pointer, size_t bytes);
+
+// As cudaHostAlloc. `flags` is a sum of cudaHostAllocPortable,
+// cudaHostAllocMapped and cudaHostAllocWriteCombined.
+//
+// Mapped or write-combined memory is really pinned, by the driver. Other
+// blocks are staged: page-aligned (2 MiB-aligned from 2 MiB up), zero, and not
+// resident before they are touched. Blocks up to small_limit_bytes (64 KiB)
+// are really pinned in either case, out of a pool of small_pool_bytes, since
+// kernels read flags and mailboxes there; when the pool is full they are
+// staged.
+//
+// 0 bytes succeed and leave *pointer as it was. *pointer is not changed on
+// error. Does not wait for any stream.
+//
+// Errors: cudaErrorInvalidValue (`pointer` is null, unknown flags),
+// cudaErrorMemoryAllocation (no memory, or pinned_limit_bytes is reached).
+PINRING_API cudaError_t pinringHostAlloc(void** pointer, size_t bytes,
+                                         unsigned int flags);
+
+// As cudaFreeHost, for blocks of this library; other pointers are passed to
+// the driver. Waits for copies of the block that are queued or under way, from
+// whichever thread and at whichever address inside it, then gives the memory
+// back. Null succeeds.
+//
+// Errors: cudaErrorInvalidValue (not the start of a block, or freed before).
+PINRING_API cudaError_t pinringFreeHost(void* pointer);
+
+// As cudaHostRegister: page-locks memory of the program's own in place. Blocks
+// of this library cannot be registered, not even a part of one.
+//
+// Errors: cudaErrorInvalidValue (0 bytes, overlaps a block), and the driver's.
+PINRING_API cudaError_t pinringHostRegister(void* pointer, size_t bytes,
+                                            unsigned int flags);
+
+// As cudaHostUnregister. Errors: cudaErrorInvalidValue (a block of this
+// library, which nobody registered), and the driver's.
+PINRING_API cudaError_t pinringHostUnregister(void* pointer);
+
+// --- Copies ----------------------------------------------------------------
+
+// As cudaMemcpy: copies `bytes` bytes in order with the legacy default stream
+// and returns when they are at their destination, also from a staged block to
+// the device. The addresses decide the direction, whatever `kind` says.
+// 0 bytes succeed, also between null pointers.
+//
+// Errors: cudaErrorInvalidValue (a range reaches beyond its block),
+// cudaErrorInvalidMemcpyDirection (`kind` is none of cudaMemcpyKind).
+PINRING_API cudaError_t pinringMemcpy(void* dst, const void* src, size_t bytes,
+                                      enum cudaMemcpyKind kind);
+
+// As cudaMemcpyAsync: queues the copy on `stream` and returns. A staged block
+// is read or written when the stream gets there; the caller may still fill it,
+// or have earlier work fill it, until then, and keeps its hands off from then
+// until an observer says that the copy is done.
+//
+// The call waits only where the runtime's would: when the queues of the device
+// are full, or for memory that is neither staged nor pinned.
+//
+// Errors: as pinringMemcpy, and cudaErrorInvalidResourceHandle (`stream`).
+PINRING_API cudaError_t pinringMemcpyAsync(void* dst, const void* src,
+                                           size_t bytes,
+                                           enum cudaMemcpyKind kind,
+                                           cudaStream_t stream);
+
+// --- What a pointer is -----------------------------------------------------
+
+// As cudaPointerGetAttributes. Any address inside a staged block is host
+// memory whose host and device pointers are the address itself; one past its
+// end, and a freed block, are unregistered memory (device -2).
+//
+// Errors: cudaErrorInvalidValue (`attributes` is null).
+PINRING_API cudaError_t pinringPointerGetAttributes(
+    struct cudaPointerAttributes* attributes, const void* pointer);
+
+// As cudaHostGetDevicePointer. A staged block becomes really pinned
+// ("promoted") until it is freed, so that kernels can use it; it is charged
+// against pinned_limit_bytes. `flags` must be 0.
+//
+// Errors: cudaErrorInvalidValue (null, unknown memory, flags),
+// cudaErrorMemoryAllocation (the limit is reached, or the system refuses).
+PINRING_API cudaError_t pinringHostGetDevicePointer(void** device_pointer,
+                                                    void* pointer,
+                                                    unsigned int flags);
+
+// As cudaHostGetFlags: the flags that the block was made with, and
+// cudaHostAllocMapped, as the runtime adds it.
+//
+// Errors: cudaErrorInvalidValue (null, or memory that is not pinned).
+PINRING_API cudaError_t pinringHostGetFlags(unsigned int* flags, void* pointer);
+
+// --- Categories ------------------------------------------------------------
+
+// Names what the calling thread allocates from now on, until the matching
+// pinringPopCategory: the name under which pinringGetUsage counts it. Scopes
+// nest; the innermost counts. The name is copied (1 to 255 bytes).
+//
+// Errors: cudaErrorInvalidValue (the name), cudaErrorMemoryAllocation (more
+// than 65,536 names).
+PINRING_API cudaError_t pinringPushCategory(const char* name);
+
+// Ends the calling thread's innermost scope. Errors: cudaErrorInvalidValue
+// (the thread is in none).
+PINRING_API cudaError_t pinringPopCategory(void);
+
+// --- Usage -----------------------------------------------------------------
+
+// What a byte of host memory is: indices of `kinds` below.
+enum pinringUsageKind {
+  pinringUsageStaged = 0,        // pageable memory in place of pinned memory
+  pinringUsageSmallPinned = 1,   // a block inside the small-block pool
+  pinringUsageMappedPinned = 2,  // really pinned since the program asked for it
+  pinringUsagePromoted = 3,      // a staged block that became really pinned
+  pinringUsageRing = 4           // the ring and its flags
+};
+
+// Which way bytes went: the first index of `copies` below.
+enum pinringCopyDirection {
+  pinringCopyHostToDevice = 0,
+  pinringCopyDeviceToHost = 1,
+  pinringCopyDeviceToDevice = 2,
+  pinringCopyHostToHost = 3
+};
+
+// How they were copied: the second index of `copies` below.
+enum pinringCopyPath {
+  pinringCopyPassed = 0,           // no staged block: the driver, untouched
+  pinringCopyStagedSync = 1,       // through the ring, the caller waited
+  pinringCopyStagedDeferred = 2,   // through the ring, in stream order
+  pinringCopyStagedIdle = 3,       // small, on an idle stream: without waits
+  pinringCopyPromoted = 4,         // of a promoted block: natively
+  pinringCopyPageableFallback = 5  // a staged block the driver's pageable way
+};
+
+// What happened that costs speed or pinned memory: indices of `events` below.
+enum pinringUsageEvent {
+  pinringEventSmallPoolFull = 0,     // a small block was staged
+  pinringEventRingRefused = 1,       // the ring could not be made or grown
+  pinringEventPromotedNoSlot = 2,    // a block was promoted: no slot was left
+  pinringEventPromotionRefused = 3,  // registering a block was refused
+  pinringEventPageableFallback = 4,  // a copy took the driver's pageable way
+  pinringEventSlotQuarantined = 5,   // a slot whose DMA may not be over
+  pinringEventBudgetRefused = 6,     // pinned_limit_bytes refused something
+  pinringEventStreamMemoryOpsAbsent = 7  // the driver lacks them
+};
+
+// Array sizes, with room for kinds, paths and events to come.
+#define PINRING_USAGE_KINDS 8
+#define PINRING_COPY_DIRECTIONS 4
+#define PINRING_COPY_PATHS 8
+#define PINRING_USAGE_EVENTS 16
+#define PINRING_CATEGORY_NAME_BYTES 256
+
+typedef struct pinringUsageAmount {
+  uint64_t currentBytes;
+  uint64_t peakBytes;     // the largest currentBytes there ever was
+  uint64_t totalBytes;    // of all allocations ever
+  uint64_t currentCount;  // blocks
+  uint64_t totalCount;
+} pinringUsageAmount;
+
+typedef struct pinringCopyAmount {
+  uint64_t bytes;
+  uint64_t count;
+  uint64_t waitNanoseconds;  // spent waiting for slots of the ring
+} pinringCopyAmount;
+
+typedef struct pinringCategoryUsage {
+  char name[PINRING_CATEGORY_NAME_BYTES];  // ends with a zero byte
+  pinringUsageAmount all;                  // over all kinds
+  pinringUsageAmount kinds[PINRING_USAGE_KINDS];
+} pinringCategoryUsage;
+
+// The figures of one moment. Later versions only append members.
+typedef struct pinringUsage {
+  size_t structBytes;  // in: sizeof(pinringUsage)
+  uint32_t version;    // in: PINRING_USAGE_VERSION; out: the one filled in
+  uint32_t reserved;
+
+  // In: where categories are to be written, or null; how many there is room
+  // for; sizeof(pinringCategoryUsage). The caller owns the array.
+  pinringCategoryUsage* categories;
+  size_t categoryCapacity;
+  size_t categoryStructBytes;
+  // Out: how many categories there are, which may be more than were written.
+  size_t categoryCount;
+
+  // Page-locked bytes: ring, small-block pool, mapped and promoted blocks; the
+  // most there were at one instant; the limit, or 0.
+  uint64_t pinnedBytes;
+  uint64_t pinnedPeakBytes;
+  uint64_t pinnedLimitBytes;
+
+  pinringUsageAmount all;
+  pinringUsageAmount kinds[PINRING_USAGE_KINDS];
+  pinringCopyAmount copies[PINRING_COPY_DIRECTIONS][PINRING_COPY_PATHS];
+  uint64_t events[PINRING_USAGE_EVENTS];
+} pinringUsage;
+
+#define PINRING_USAGE_VERSION 1
+// pinringUsage usage = PINRING_USAGE_INIT;
+#define PINRING_USAGE_INIT                                         \
+  {                                                                \
+    sizeof(pinringUsage), PINRING_USAGE_VERSION, 0, NULL, 0,       \
+        sizeof(pinringCategoryUsage), 0, 0, 0, 0, {0, 0, 0, 0, 0}, \
+        {{0, 0, 0, 0, 0}}, {{{0, 0, 0}}}, {                        \
+      0                                                            \
+    }                                                              \
+  }
+
+// Fills `usage` in. Categories come in the order of their first use; nothing
+// is rounded, and everything returns to zero. Never stops a copy.
+//
+// Errors: cudaErrorInvalidValue (null, a size or version that never was).
+PINRING_API cudaError_t pinringGetUsage(pinringUsage* usage);
+
+// Prints the usage as tables to standard error.
+PINRING_API cudaError_t pinringPrintUsage(void);
+
+enum pinringUsageFormat {
+  pinringUsageText = 0,  // the tables of pinringPrintUsage
+  pinringUsageJson = 1   // one JSON object, its "schema" being pinring.usage
+};
+
+// Writes the usage as text, ended by a zero byte and cut to fit, to `buffer`
+// (which may be null if `buffer_bytes` is 0), and how many bytes all of it
+// takes, the zero byte included, to *needed_bytes (may be null).
+//
+// Errors: cudaErrorInvalidValue (an unknown format, no buffer).
+PINRING_API cudaError_t pinringFormatUsage(enum pinringUsageFormat format,
+                                           char* buffer, size_t buffer_bytes,
+                                           size_t* needed_bytes);
+
+// --- The library itself ----------------------------------------------------
+
+// Sets options: "name=value" pairs, separated by commas or blanks, such as
+// "ring_bytes=128MiB, movers=4". Names and values are those that `pinring
+// options` lists; they take precedence over the environment. All are set or,
+// on error, none. May be called several times, before any other function that
+// needs an option.
+//
+// Errors: cudaErrorInvalidValue (an unknown name, a bad value),
+// cudaErrorIllegalState (the library is in use already).
+PINRING_API cudaError_t pinringConfigure(const char* settings);
+
+// The PINRING_VERSION of the library that runs. Errors: cudaErrorInvalidValue
+// (null).
+PINRING_API cudaError_t pinringGetVersion(int* version);
+
+// As cudaGetLastError, for the functions of this header: the last code of the
+// calling thread that was not cudaSuccess; cudaSuccess from then on.
+PINRING_API cudaError_t pinringGetLastError(void);
+
+// The same, but keeps the code.
+PINRING_API cudaError_t pinringPeekAtLastError(void);
+
+// What the calling thread's last failed call had to say, in words: the value
+// that was refused and what to do. Empty when none failed. Never null; valid
+// until the thread's next failing call.
+PINRING_API const char* pinringGetLastErrorMessage(void);
+
+#if defined(__cplusplus)
+}
+#endif
+
+#endif  // PINRING_PINRING_H_

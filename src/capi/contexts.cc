@@ -1,0 +1,110 @@
+#include "src/capi/contexts.h"
+
+#include "src/driver/status.h"
+
+namespace pinring {
+namespace {
+
+constexpr int kDefaultDevice = 0;
+
+}  // namespace
+
+Contexts::~Contexts() {
+  absl::MutexLock lock(&mutex_);
+  CUdevice device = 0;
+  if (primary_ != nullptr &&
+      driver_.DeviceGet(&device, kDefaultDevice) == CUDA_SUCCESS) {
+    (void)driver_.DevicePrimaryCtxRelease(device);
+  }
+}
+
+absl::Status Contexts::EnsureCurrent() {
+  CUcontext current = nullptr;
+  if (const CUresult code = driver_.CtxGetCurrent(&current);
+      code != CUDA_SUCCESS) {
+    return CudaStatus(code, "cuCtxGetCurrent");
+  }
+  if (current != nullptr) return absl::OkStatus();
+
+  CUdevice device = 0;
+  if (const CUresult code = driver_.DeviceGet(&device, kDefaultDevice);
+      code != CUDA_SUCCESS) {
+    return CudaStatus(code, "cuDeviceGet");
+  }
+  absl::MutexLock lock(&mutex_);
+  unsigned flags = 0;
+  int active = 0;
+  if (const CUresult code =
+          driver_.DevicePrimaryCtxGetState(device, &flags, &active);
+      code != CUDA_SUCCESS) {
+    return CudaStatus(code, "cuDevicePrimaryCtxGetState");
+  }
+  // A reset of the device takes the context away from everyone who retained it.
+  if (primary_ == nullptr || active == 0) {
+    if (const CUresult code = driver_.DevicePrimaryCtxRetain(&primary_, device);
+        code != CUDA_SUCCESS) {
+      primary_ = nullptr;
+      return CudaStatus(code, "cuDevicePrimaryCtxRetain");
+    }
+  }
+  return CudaStatus(driver_.CtxSetCurrent(primary_), "cuCtxSetCurrent");
+}
+
+absl::Status Contexts::SynchronizePrimary(CUdevice device, CUcontext current) {
+  unsigned flags = 0;
+  int active = 0;
+  if (driver_.DevicePrimaryCtxGetState(device, &flags, &active) !=
+          CUDA_SUCCESS ||
+      active == 0) {
+    return absl::OkStatus();
+  }
+  // Retained for as long as it is looked at; active, so nothing is made.
+  CUcontext primary = nullptr;
+  absl::Status status =
+      CudaStatus(driver_.DevicePrimaryCtxRetain(&primary, device),
+                 "cuDevicePrimaryCtxRetain");
+  if (!status.ok()) return status;
+  if (primary != current) {
+    status = CudaStatus(driver_.CtxPushCurrent(primary), "cuCtxPushCurrent");
+    if (status.ok()) {
+      status = CudaStatus(driver_.CtxSynchronize(), "cuCtxSynchronize");
+      CUcontext popped = nullptr;
+      status.Update(
+          CudaStatus(driver_.CtxPopCurrent(&popped), "cuCtxPopCurrent"));
+    }
+  }
+  (void)driver_.DevicePrimaryCtxRelease(device);
+  return status;
+}
+
+absl::Status Contexts::SynchronizeAll() {
+  RelaxedCapture relaxed(driver_);
+  CUcontext current = nullptr;
+  int devices = 0;
+  absl::Status status =
+      CudaStatus(driver_.CtxGetCurrent(&current), "cuCtxGetCurrent");
+  if (status.ok() && current != nullptr) {
+    status = CudaStatus(driver_.CtxSynchronize(), "cuCtxSynchronize");
+  }
+  status.Update(
+      CudaStatus(driver_.DeviceGetCount(&devices), "cuDeviceGetCount"));
+  for (int ordinal = 0; ordinal < devices; ++ordinal) {
+    CUdevice device = 0;
+    if (driver_.DeviceGet(&device, ordinal) != CUDA_SUCCESS) continue;
+    status.Update(SynchronizePrimary(device, current));
+  }
+  return status;
+}
+
+int Contexts::CurrentDevice() const {
+  CUcontext current = nullptr;
+  CUdevice device = 0;
+  if (driver_.CtxGetCurrent(&current) != CUDA_SUCCESS || current == nullptr ||
+      driver_.CtxGetDevice(&device) != CUDA_SUCCESS) {
+    return kDefaultDevice;
+  }
+  // A device's handle is its ordinal.
+  return device;
+}
+
+}  // namespace pinring

@@ -1,0 +1,536 @@
+#include "src/capi/instance.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "src/driver/status.h"
+#include "src/os/env.h"
+#include "src/usage/usage_print.h"
+
+namespace pinring {
+namespace {
+
+constexpr unsigned kHostAllocFlags =
+    cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
+static_assert(cudaHostAllocPortable == CU_MEMHOSTALLOC_PORTABLE &&
+              cudaHostAllocMapped == CU_MEMHOSTALLOC_DEVICEMAP &&
+              cudaHostAllocWriteCombined == CU_MEMHOSTALLOC_WRITECOMBINED);
+
+absl::Status Invalid(absl::string_view message) {
+  return CudaStatus(CUDA_ERROR_INVALID_VALUE, message);
+}
+
+CUdeviceptr DeviceAddress(const void* pointer) {
+  return reinterpret_cast<CUdeviceptr>(pointer);
+}
+
+std::string AddressText(const void* pointer) {
+  return absl::StrCat("0x", absl::Hex(DeviceAddress(pointer)));
+}
+
+absl::Status OutOfRange(const Block& block, const void* pointer, size_t bytes) {
+  return Invalid(absl::StrCat("a copy of ", bytes, " bytes at ",
+                              AddressText(pointer),
+                              " reaches beyond its block of ", block.bytes(),
+                              " bytes at ", AddressText(block.data())));
+}
+
+bool IsLegacyStream(CUstream stream) {
+  return stream == nullptr || stream == CU_STREAM_LEGACY;
+}
+
+CopyDirection UsageDirection(Direction direction) {
+  return direction == Direction::kHostToDevice ? CopyDirection::kHostToDevice
+                                               : CopyDirection::kDeviceToHost;
+}
+
+CopyPath UsagePath(CopyOutcome outcome) {
+  switch (outcome) {
+    case CopyOutcome::kIdle:
+      return CopyPath::kStagedIdle;
+    case CopyOutcome::kSync:
+      return CopyPath::kStagedSync;
+    default:
+      return CopyPath::kStagedDeferred;
+  }
+}
+
+absl::StatusOr<copy::KernelSet> ChooseKernels(absl::string_view option) {
+  const std::pair<absl::string_view, absl::string_view> names =
+      absl::StrSplit(option, absl::MaxSplits(':', 1));
+  const auto named = [](absl::string_view name) {
+    return name == "auto" ? absl::string_view() : name;
+  };
+  const bool one = option.find(':') == absl::string_view::npos;
+  return copy::KernelSet::ByName(named(names.first),
+                                 named(one ? names.first : names.second));
+}
+
+EngineOptions MakeEngineOptions(const Options& options,
+                                const copy::KernelSet& kernels) {
+  EngineOptions engine;
+  engine.ring_bytes = options.ring_bytes;
+  engine.division.slot_bytes = options.slot_bytes;
+  engine.division.slots_per_stream = options.slots_per_stream;
+  engine.movers = static_cast<int>(options.movers);
+  engine.kernels = kernels;
+  return engine;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Instance>> Instance::Create(
+    const Driver* driver, const Options& options) {
+  auto kernels = ChooseKernels(options.kernel);
+  if (!kernels.ok()) return kernels.status();
+  const uint64_t slots =
+      options.slots_per_stream == 0 ? 1 : options.slots_per_stream;
+  if (options.slot_bytes > options.ring_bytes / slots) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "PINRING_SLOT_BYTES=", options.slot_bytes, " times ", slots,
+        " slots do not fit into PINRING_RING_BYTES=", options.ring_bytes));
+  }
+  auto instance =
+      std::unique_ptr<Instance>(new Instance(driver, options, *kernels));
+  if (options.verbose) instance->SayOptions(*kernels);
+  return instance;
+}
+
+Instance::Instance(const Driver* driver, const Options& options,
+                   const copy::KernelSet& kernels)
+    : options_(options),
+      driver_(*driver),
+      own_category_(
+          ledger_.categories().Intern("pinring").value_or(kDefaultCategory)),
+      budget_(options.pinned_limit_bytes),
+      contexts_(driver),
+      memory_({.stage = options.enabled,
+               .small_limit_bytes = options.small_limit_bytes,
+               .small_pool_bytes = options.small_pool_bytes},
+              driver, &ledger_, &budget_),
+      engine_(
+          MakeEngineOptions(options, kernels),
+          {.driver = driver,
+           .parking = &parking_,
+           .charge_ring = [this](size_t bytes) { return ChargeRing(bytes); },
+           .release_ring = [this](size_t bytes) { ReleaseRing(bytes); }}) {}
+
+Instance::~Instance() {
+  // What is pinned is unpinned below, which wants a context; where none was
+  // ever made, nothing is pinned.
+  if (budget_.current_bytes() == 0) return;
+  contexts_.EnsureCurrent().IgnoreError();
+  if (engine_.outstanding() > 0) contexts_.SynchronizeAll().IgnoreError();
+}
+
+absl::Status Instance::HostAlloc(void** pointer, size_t bytes, unsigned flags) {
+  if (pointer == nullptr) {
+    return Invalid("the address to put the block's address at is null");
+  }
+  if ((flags & ~kHostAllocFlags) != 0) {
+    return Invalid(absl::StrCat("allocation flags 0x", absl::Hex(flags),
+                                ": only portable (1), mapped (2) and "
+                                "write-combined (4) are known"));
+  }
+  if (bytes == 0) return absl::OkStatus();
+  auto block = memory_.Allocate(bytes, flags, contexts_.CurrentDevice(),
+                                [this] { return contexts_.EnsureCurrent(); });
+  if (!block.ok()) return block.status();
+  *pointer = *block;
+  return absl::OkStatus();
+}
+
+absl::Status Instance::FreeHost(void* pointer) {
+  if (pointer == nullptr) return absl::OkStatus();
+  if (!memory_.Owns(pointer)) {
+    return CallDriver("cuMemFreeHost",
+                      [&] { return driver_.MemFreeHost(pointer); });
+  }
+  return memory_.Free(
+      pointer,
+      [this](const std::byte* begin, const std::byte* end) {
+        engine_.WaitForHost(begin, static_cast<size_t>(end - begin));
+      },
+      [this] { return contexts_.SynchronizeAll(); });
+}
+
+absl::Status Instance::HostRegister(void* pointer, size_t bytes,
+                                    unsigned flags) {
+  if (bytes > 0 &&
+      memory_.map().FindOverlap(reinterpret_cast<uintptr_t>(pointer), bytes)) {
+    return Invalid(absl::StrCat("registration of ", bytes, " bytes at ",
+                                AddressText(pointer),
+                                ": the range holds pinned memory already"));
+  }
+  return CallDriver("cuMemHostRegister", [&] {
+    return driver_.MemHostRegister(pointer, bytes, flags);
+  });
+}
+
+absl::Status Instance::HostUnregister(void* pointer) {
+  if (memory_.Owns(pointer)) {
+    return Invalid(absl::StrCat(AddressText(pointer),
+                                " was allocated pinned, not registered"));
+  }
+  return CallDriver("cuMemHostUnregister",
+                    [&] { return driver_.MemHostUnregister(pointer); });
+}
+
+absl::Status Instance::Memcpy(void* dst, const void* src, size_t bytes,
+                              cudaMemcpyKind kind) {
+  return CopyAnything({.dst = dst,
+                       .src = src,
+                       .bytes = bytes,
+                       .kind = kind,
+                       .stream = nullptr,
+                       .wait = true});
+}
+
+absl::Status Instance::MemcpyAsync(void* dst, const void* src, size_t bytes,
+                                   cudaMemcpyKind kind, CUstream stream) {
+  return CopyAnything({.dst = dst,
+                       .src = src,
+                       .bytes = bytes,
+                       .kind = kind,
+                       .stream = stream,
+                       .wait = false});
+}
+
+absl::Status Instance::CopyAnything(const Copy& copy) {
+  if (copy.bytes == 0) return absl::OkStatus();
+  if (!memory_.IsStaged(copy.dst) && !memory_.IsStaged(copy.src)) {
+    return CopyNatively(copy, DirectionOf(copy), CopyPath::kPassed);
+  }
+  const BlockUse to = memory_.UseStaged(copy.dst);
+  const BlockUse from = memory_.UseStaged(copy.src);
+  if (to && !to->ContainsRange(DeviceAddress(copy.dst), copy.bytes)) {
+    return OutOfRange(*to, copy.dst, copy.bytes);
+  }
+  if (from && !from->ContainsRange(DeviceAddress(copy.src), copy.bytes)) {
+    return OutOfRange(*from, copy.src, copy.bytes);
+  }
+  if (to && from) {
+    return CopyNatively(copy, CopyDirection::kHostToHost, CopyPath::kPassed);
+  }
+  if (to) return CopyStaged(copy, *to, Direction::kDeviceToHost);
+  if (from) return CopyStaged(copy, *from, Direction::kHostToDevice);
+  // Freed by another thread just now.
+  return CopyNatively(copy, DirectionOf(copy), CopyPath::kPassed);
+}
+
+absl::Status Instance::CopyStaged(const Copy& copy, Block& block,
+                                  Direction direction) {
+  const CopyDirection counted = UsageDirection(direction);
+  if (block.promoted()) {
+    return CopyNatively(copy, counted, CopyPath::kPromoted);
+  }
+  if (auto status = contexts_.EnsureCurrent(); !status.ok()) return status;
+  const bool in = direction == Direction::kHostToDevice;
+  const auto result =
+      engine_.Copy({.direction = direction,
+                    .host = in ? const_cast<void*>(copy.src) : copy.dst,
+                    .device = DeviceAddress(in ? copy.dst : copy.src),
+                    .bytes = copy.bytes,
+                    .stream = copy.stream,
+                    .wait = copy.wait});
+  if (!result.ok()) return result.status();
+  switch (result->outcome) {
+    case CopyOutcome::kDeferred:
+    case CopyOutcome::kIdle:
+    case CopyOutcome::kSync:
+      ledger_.Copied(counted, UsagePath(result->outcome), copy.bytes,
+                     result->slot_wait_nanos);
+      return absl::OkStatus();
+    case CopyOutcome::kNotDevice:
+      return CopyNatively(copy, CopyDirection::kHostToHost, CopyPath::kPassed);
+    default:
+      return CopyWithoutRing(copy, block, direction, result->outcome);
+  }
+}
+
+absl::Status Instance::CopyWithoutRing(const Copy& copy, Block& block,
+                                       Direction direction,
+                                       CopyOutcome outcome) {
+  if (outcome == CopyOutcome::kCapturing && IsLegacyStream(copy.stream)) {
+    // It cannot be captured itself; another stream's capture forbids its use,
+    // and the driver says so.
+    return CopyNatively(copy, UsageDirection(direction),
+                        CopyPath::kPageableFallback);
+  }
+  if (outcome == CopyOutcome::kNoRing) {
+    const absl::Status ring = engine_.ring_status();
+    const bool lacks_operations = ring.ok() ||
+                                  driver_.StreamBatchMemOp == nullptr ||
+                                  driver_.StreamWriteValue32 == nullptr;
+    if (!lacks_operations) {
+      // Pinning was refused once. Asking again and again makes it worse.
+      if (!ring_refusal_counted_.exchange(true, std::memory_order_relaxed)) {
+        CountAndSay(
+            UsageEvent::kRingRefused,
+            absl::StrCat("the ring of ", HumanBytes(options_.ring_bytes),
+                         " cannot be made (", ring.message(),
+                         "); copies of staged blocks take the driver's slow "
+                         "path. Lower PINRING_RING_BYTES or raise "
+                         "PINRING_PINNED_LIMIT_BYTES"));
+      }
+      return CopyPageable(copy, direction);
+    }
+    CountAndSay(UsageEvent::kStreamMemoryOpsAbsent,
+                "this driver has no stream memory operations, which staged "
+                "copies need; blocks are pinned instead");
+  }
+  absl::Status promoted = absl::FailedPreconditionError(
+      "promotion is switched off; see PINRING_PROMOTE");
+  if (options_.promote) promoted = memory_.Promote(block);
+  if (promoted.ok()) {
+    if (outcome == CopyOutcome::kNoSlot || outcome == CopyOutcome::kTooDeep) {
+      CountAndSay(
+          UsageEvent::kPromotedNoSlot,
+          absl::StrCat("no slot of the ring was left for a copy, so its "
+                       "block of ",
+                       HumanBytes(block.bytes()),
+                       " is pinned in place. Raise PINRING_RING_BYTES "
+                       "where that happens often"));
+    }
+    return CopyNatively(copy, UsageDirection(direction), CopyPath::kPromoted);
+  }
+  if (options_.promote) {
+    CountAndSay(
+        UsageEvent::kPromotionRefused,
+        absl::StrCat("a block of ", HumanBytes(block.bytes()),
+                     " cannot be pinned in place: ", promoted.message()));
+  }
+  // What a captured copy of pageable memory means is the driver's to say.
+  if (outcome == CopyOutcome::kCapturing) {
+    return CopyNatively(copy, UsageDirection(direction),
+                        CopyPath::kPageableFallback);
+  }
+  return CopyPageable(copy, direction);
+}
+
+absl::Status Instance::CopyPageable(const Copy& copy, Direction direction) {
+  CountAndSay(UsageEvent::kPageableFallback,
+              "a copy of a staged block takes the driver's path for pageable "
+              "memory, which is slower and waits for its stream. Raise "
+              "PINRING_RING_BYTES or PINRING_PINNED_LIMIT_BYTES");
+  // The driver reads pageable memory during the call. The program may have
+  // work queued that writes it first, so the stream has to get here before.
+  if (direction == Direction::kHostToDevice) {
+    auto status = CudaStatus(driver_.StreamSynchronize(copy.stream),
+                             "cuStreamSynchronize");
+    if (!status.ok()) return status;
+  }
+  return CopyNatively(copy, UsageDirection(direction),
+                      CopyPath::kPageableFallback);
+}
+
+absl::Status Instance::CopyNatively(const Copy& copy, CopyDirection direction,
+                                    CopyPath path) {
+  const absl::Status status =
+      CallDriver(copy.wait ? "cuMemcpy" : "cuMemcpyAsync", [&] {
+        return copy.wait ? driver_.Memcpy(DeviceAddress(copy.dst),
+                                          DeviceAddress(copy.src), copy.bytes)
+                         : driver_.MemcpyAsync(DeviceAddress(copy.dst),
+                                               DeviceAddress(copy.src),
+                                               copy.bytes, copy.stream);
+      });
+  if (status.ok()) ledger_.Copied(direction, path, copy.bytes);
+  return status;
+}
+
+// Only for the accounts: the driver looks at the addresses.
+CopyDirection Instance::DirectionOf(const Copy& copy) const {
+  switch (copy.kind) {
+    case cudaMemcpyHostToDevice:
+      return CopyDirection::kHostToDevice;
+    case cudaMemcpyDeviceToHost:
+      return CopyDirection::kDeviceToHost;
+    case cudaMemcpyDeviceToDevice:
+      return CopyDirection::kDeviceToDevice;
+    case cudaMemcpyHostToHost:
+      return CopyDirection::kHostToHost;
+    case cudaMemcpyDefault:
+      break;
+  }
+  const bool from_device = IsDeviceMemory(copy.src);
+  if (IsDeviceMemory(copy.dst)) {
+    return from_device ? CopyDirection::kDeviceToDevice
+                       : CopyDirection::kHostToDevice;
+  }
+  return from_device ? CopyDirection::kDeviceToHost
+                     : CopyDirection::kHostToHost;
+}
+
+bool Instance::IsDeviceMemory(const void* pointer) const {
+  CUmemorytype type = static_cast<CUmemorytype>(0);
+  CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+  void* value = &type;
+  return driver_.PointerGetAttributes(1, &attribute, &value,
+                                      DeviceAddress(pointer)) == CUDA_SUCCESS &&
+         type == CU_MEMORYTYPE_DEVICE;
+}
+
+absl::Status Instance::PointerGetAttributes(cudaPointerAttributes* attributes,
+                                            const void* pointer) {
+  if (attributes == nullptr) return Invalid("the attributes are null");
+  if (const auto facts = memory_.Describe(pointer); facts.has_value()) {
+    *attributes = {};
+    attributes->type = cudaMemoryTypeHost;
+    attributes->device = facts->device;
+    attributes->hostPointer = const_cast<void*>(pointer);
+    attributes->devicePointer = reinterpret_cast<void*>(facts->device_pointer);
+    return absl::OkStatus();
+  }
+  if (memory_.Owns(pointer)) {
+    // Between the blocks of the pool, or being freed.
+    *attributes = {};
+    attributes->type = cudaMemoryTypeUnregistered;
+    attributes->device = cudaInvalidDeviceId;
+    attributes->hostPointer = const_cast<void*>(pointer);
+    return absl::OkStatus();
+  }
+  return QueryDriver(attributes, pointer);
+}
+
+absl::Status Instance::QueryDriver(cudaPointerAttributes* attributes,
+                                   const void* pointer) {
+  CUpointer_attribute wanted[] = {
+      CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+      CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER,
+      CU_POINTER_ATTRIBUTE_IS_MANAGED};
+  unsigned type = 0;
+  int device = cudaInvalidDeviceId;
+  CUdeviceptr device_pointer = 0;
+  void* host_pointer = nullptr;
+  unsigned managed = 0;
+  void* values[] = {&type, &device, &device_pointer, &host_pointer, &managed};
+  auto status = CallDriver("cuPointerGetAttributes", [&] {
+    return driver_.PointerGetAttributes(5, wanted, values,
+                                        DeviceAddress(pointer));
+  });
+  if (!status.ok()) return status;
+  *attributes = {};
+  attributes->device = device;
+  attributes->devicePointer = reinterpret_cast<void*>(device_pointer);
+  attributes->hostPointer = host_pointer;
+  if (managed != 0) {
+    attributes->type = cudaMemoryTypeManaged;
+  } else if (type == CU_MEMORYTYPE_HOST) {
+    attributes->type = cudaMemoryTypeHost;
+  } else if (type == CU_MEMORYTYPE_DEVICE) {
+    attributes->type = cudaMemoryTypeDevice;
+  } else {
+    attributes->type = cudaMemoryTypeUnregistered;
+    attributes->device = cudaInvalidDeviceId;
+    attributes->devicePointer = nullptr;
+    attributes->hostPointer = const_cast<void*>(pointer);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Instance::HostGetDevicePointer(void** device_pointer,
+                                            void* pointer, unsigned flags) {
+  if (device_pointer == nullptr || pointer == nullptr) {
+    return Invalid("a null pointer");
+  }
+  if (flags != 0) {
+    return Invalid(absl::StrCat("device pointer flags ", flags, ": must be 0"));
+  }
+  if (const BlockUse block = memory_.UseStaged(pointer)) {
+    if (auto status = contexts_.EnsureCurrent(); !status.ok()) return status;
+    if (auto status = memory_.Promote(*block); !status.ok()) return status;
+    *device_pointer = reinterpret_cast<void*>(
+        block->device_pointer() + (DeviceAddress(pointer) - block->base()));
+    return absl::OkStatus();
+  }
+  if (memory_.Owns(pointer) && !memory_.Describe(pointer).has_value()) {
+    return Invalid(
+        absl::StrCat(AddressText(pointer), " is in no block of pinned memory"));
+  }
+  CUdeviceptr address = 0;
+  auto status = CallDriver("cuMemHostGetDevicePointer", [&] {
+    return driver_.MemHostGetDevicePointer(&address, pointer, 0);
+  });
+  if (status.ok()) *device_pointer = reinterpret_cast<void*>(address);
+  return status;
+}
+
+absl::Status Instance::HostGetFlags(unsigned* flags, void* pointer) {
+  if (flags == nullptr || pointer == nullptr) return Invalid("a null pointer");
+  if (const auto facts = memory_.Describe(pointer); facts.has_value()) {
+    // The runtime maps all pinned memory where addresses are unified.
+    *flags = facts->host_flags | cudaHostAllocMapped;
+    return absl::OkStatus();
+  }
+  if (memory_.Owns(pointer)) {
+    return Invalid(
+        absl::StrCat(AddressText(pointer), " is in no block of pinned memory"));
+  }
+  return CallDriver("cuMemHostGetFlags",
+                    [&] { return driver_.MemHostGetFlags(flags, pointer); });
+}
+
+absl::Status Instance::PushCategory(std::string_view name) {
+  return ledger_.categories().Push(name);
+}
+
+absl::Status Instance::PopCategory() {
+  const auto popped = ledger_.categories().Pop();
+  if (popped.ok()) return absl::OkStatus();
+  return Invalid("the calling thread is in no category");
+}
+
+UsageSnapshot Instance::Usage() const {
+  UsageSnapshot snapshot = ledger_.Snapshot();
+  snapshot.pinned_limit_bytes = options_.pinned_limit_bytes;
+  return snapshot;
+}
+
+absl::Status Instance::CallDriver(absl::string_view what,
+                                  absl::FunctionRef<CUresult()> call) {
+  CUresult code = call();
+  if (code == CUDA_ERROR_INVALID_CONTEXT) {
+    if (auto status = contexts_.EnsureCurrent(); !status.ok()) return status;
+    code = call();
+  }
+  // Texts are for errors only: this stands in the way of every native copy.
+  return code == CUDA_SUCCESS ? absl::OkStatus() : CudaStatus(code, what);
+}
+
+bool Instance::ChargeRing(size_t bytes) {
+  if (!budget_.TryCharge(bytes)) {
+    ledger_.Count(UsageEvent::kBudgetRefused);
+    return false;
+  }
+  ledger_.Allocated(own_category_, UsageKind::kRing, bytes);
+  return true;
+}
+
+void Instance::ReleaseRing(size_t bytes) {
+  ledger_.Released(own_category_, UsageKind::kRing, bytes);
+  budget_.Release(bytes);
+}
+
+void Instance::CountAndSay(UsageEvent event, absl::string_view text) {
+  if (ledger_.Count(event) == 0) {
+    os::WriteErrorLine(absl::StrCat("pinring: ", text));
+  }
+}
+
+void Instance::SayOptions(const copy::KernelSet& kernels) const {
+  os::WriteErrorLine(absl::StrCat(
+      "pinring: ring ", HumanBytes(options_.ring_bytes),
+      ", small blocks up to ", HumanBytes(options_.small_limit_bytes),
+      " from a pool of ", HumanBytes(options_.small_pool_bytes), ", limit ",
+      options_.pinned_limit_bytes == 0
+          ? std::string("not set")
+          : HumanBytes(options_.pinned_limit_bytes),
+      ", copy kernels ", kernels.in().name, " and ", kernels.out().name,
+      options_.enabled ? "" : ", switched off"));
+}
+
+}  // namespace pinring

@@ -1,0 +1,127 @@
+// Instance: one pinring, complete: a ring, its movers, blocks and accounts.
+//
+// The C functions are calls of the process's default instance
+// (default_instance.h), with errors turned into the runtime's codes; what they
+// promise in include/pinring/pinring.h holds here. Several instances may exist;
+// each knows its own blocks only.
+//
+// Thread-safe. Errors keep the driver's code (src/driver/status.h).
+
+#ifndef PINRING_SRC_CAPI_INSTANCE_H_
+#define PINRING_SRC_CAPI_INSTANCE_H_
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <string_view>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "src/capi/contexts.h"
+#include "src/capi/host_memory.h"
+#include "src/capi/options.h"
+#include "src/driver/driver.h"
+#include "src/engine/engine.h"
+#include "src/engine/parking.h"
+#include "src/host/budget.h"
+#include "src/usage/usage_ledger.h"
+#include "src/usage/usage_snapshot.h"
+
+namespace pinring {
+
+class Instance {
+ public:
+  // The driver outlives the instance. Makes no context and pins nothing.
+  // Errors: kInvalidArgument, for options that contradict each other.
+  static absl::StatusOr<std::unique_ptr<Instance>> Create(
+      const Driver* driver, const Options& options);
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+  // Nobody uses the instance or its blocks any more. Waits for the devices if
+  // copies are in flight.
+  ~Instance();
+
+  absl::Status HostAlloc(void** pointer, size_t bytes, unsigned flags);
+  absl::Status FreeHost(void* pointer);
+  absl::Status HostRegister(void* pointer, size_t bytes, unsigned flags);
+  absl::Status HostUnregister(void* pointer);
+
+  absl::Status Memcpy(void* dst, const void* src, size_t bytes,
+                      cudaMemcpyKind kind);
+  absl::Status MemcpyAsync(void* dst, const void* src, size_t bytes,
+                           cudaMemcpyKind kind, CUstream stream);
+
+  absl::Status PointerGetAttributes(cudaPointerAttributes* attributes,
+                                    const void* pointer);
+  absl::Status HostGetDevicePointer(void** device_pointer, void* pointer,
+                                    unsigned flags);
+  absl::Status HostGetFlags(unsigned* flags, void* pointer);
+
+  absl::Status PushCategory(std::string_view name);
+  absl::Status PopCategory();
+  UsageSnapshot Usage() const;
+
+  const Options& options() const { return options_; }
+  Engine& engine() { return engine_; }
+  const UsageLedger& ledger() const { return ledger_; }
+
+  // In the child of fork, before anything else.
+  void AbandonAfterFork() { engine_.AbandonAfterFork(); }
+
+ private:
+  // One copy that the program asked for.
+  struct Copy {
+    void* dst = nullptr;
+    const void* src = nullptr;
+    size_t bytes = 0;
+    cudaMemcpyKind kind = cudaMemcpyDefault;
+    CUstream stream = nullptr;
+    bool wait = false;
+  };
+
+  Instance(const Driver* driver, const Options& options,
+           const copy::KernelSet& kernels);
+
+  absl::Status CopyAnything(const Copy& copy);
+  absl::Status CopyStaged(const Copy& copy, Block& block, Direction direction);
+  absl::Status CopyWithoutRing(const Copy& copy, Block& block,
+                               Direction direction, CopyOutcome outcome);
+  absl::Status CopyPageable(const Copy& copy, Direction direction);
+  // Hands the copy to the driver as it is.
+  absl::Status CopyNatively(const Copy& copy, CopyDirection direction,
+                            CopyPath path);
+  CopyDirection DirectionOf(const Copy& copy) const;
+  bool IsDeviceMemory(const void* pointer) const;
+
+  absl::Status QueryDriver(cudaPointerAttributes* attributes,
+                           const void* pointer);
+  // Calls the driver, again with a context where it wants one.
+  absl::Status CallDriver(absl::string_view what,
+                          absl::FunctionRef<CUresult()> call);
+  bool ChargeRing(size_t bytes);
+  void ReleaseRing(size_t bytes);
+  // Counts a fallback, and tells the user of the first of its kind.
+  void CountAndSay(UsageEvent event, absl::string_view text);
+  void SayOptions(const copy::KernelSet& kernels) const;
+
+  const Options options_;
+  const Driver& driver_;
+  UsageLedger ledger_;
+  // The library's own memory, as opposed to the program's.
+  CategoryId own_category_ = kDefaultCategory;
+  PinnedBudget budget_;
+  Contexts contexts_;
+  HostMemory memory_;
+  ThreadParking parking_;
+  std::atomic<bool> ring_refusal_counted_{false};
+  Engine engine_;
+};
+
+}  // namespace pinring
+
+#endif  // PINRING_SRC_CAPI_INSTANCE_H_

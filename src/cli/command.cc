@@ -1,0 +1,163 @@
+#include "src/cli/command.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "include/pinring/pinring.h"
+#include "src/capi/options.h"
+#include "src/cli/demo.h"
+#include "src/cli/flags.h"
+#include "src/os/env.h"
+
+namespace pinring::cli {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kMisused = 2;
+constexpr uint64_t kMostStreams = 256;
+
+int Misused(absl::string_view command, absl::string_view message) {
+  absl::FPrintF(stderr, "pinring %s: %s\nTry `pinring help %s`.\n", command,
+                message, command);
+  return kMisused;
+}
+
+int Written() { return std::fflush(stdout) == 0 ? 0 : kFailed; }
+
+constexpr FlagSpec kDemoFlags[] = {
+    {"size", "BYTES", "how much to copy, as in 8GiB (default: what fits)"},
+    {"streams", "N", "how many streams to use (default: 4)"},
+    {"json", nullptr, "one JSON object on standard output"},
+};
+
+int Demo(const Flags& flags) {
+  DemoOptions options;
+  options.json = flags.Has("json");
+  if (const auto size = flags.Get("size"); size.has_value()) {
+    const auto bytes = ParseBytes(*size);
+    if (!bytes.ok() || *bytes == 0) {
+      return Misused("demo", absl::StrCat("--size=", *size,
+                                          ": not a size; write it as in 256MiB "
+                                          "or 8GiB"));
+    }
+    options.bytes = *bytes;
+  }
+  if (const auto streams = flags.Get("streams"); streams.has_value()) {
+    const auto count = ParseCount(*streams);
+    if (!count.ok() || *count < 1 || *count > kMostStreams) {
+      return Misused("demo",
+                     absl::StrCat("--streams=", *streams,
+                                  ": write a number from 1 to ", kMostStreams));
+    }
+    options.streams = static_cast<int>(*count);
+  }
+  return RunDemo(options);
+}
+
+constexpr FlagSpec kOptionsFlags[] = {
+    {"markdown", nullptr, "the table with the defaults, as Markdown"},
+};
+
+int ShowOptions(const Flags& flags) {
+  if (flags.Has("markdown")) {
+    absl::PrintF("%s", FormatOptionsMarkdown());
+    return Written();
+  }
+  Options options;
+  const absl::Status status = ReadEnvironment(os::GetEnv, &options);
+  absl::PrintF("%s", FormatOptions(options));
+  if (!status.ok()) {
+    absl::FPrintF(stderr, "pinring options: %s\n",
+                  std::string(status.message()));
+    return kFailed;
+  }
+  return Written();
+}
+
+int ShowVersion(const Flags&) {
+  absl::PrintF("pinring %d.%d.%d\n", PINRING_VERSION_MAJOR,
+               PINRING_VERSION_MINOR, PINRING_VERSION_PATCH);
+  return Written();
+}
+
+struct Command {
+  const char* name;
+  const char* summary;
+  absl::Span<const FlagSpec> flags;
+  int (*run)(const Flags& flags);
+};
+
+const Command kCommands[] = {
+    {"demo", "copy to the device and back through the ring, and check it",
+     kDemoFlags, &Demo},
+    {"options", "the options, their values and their environment variables",
+     kOptionsFlags, &ShowOptions},
+    {"version", "the version", {}, &ShowVersion},
+};
+
+const Command* FindCommand(absl::string_view name) {
+  for (const Command& command : kCommands) {
+    if (name == command.name) return &command;
+  }
+  return nullptr;
+}
+
+std::string HelpText() {
+  std::string out =
+      "pinring: pinned memory for CUDA programs, without pinning it\n\n"
+      "usage: pinring COMMAND [FLAGS]\n\n";
+  for (const Command& command : kCommands) {
+    absl::StrAppendFormat(&out, "  %-8s  %s\n", command.name, command.summary);
+  }
+  absl::StrAppendFormat(&out, "  %-8s  %s\n", "help",
+                        "this text; `pinring help COMMAND` for its flags");
+  return out;
+}
+
+int UnknownCommand(absl::string_view name) {
+  absl::FPrintF(stderr, "pinring: unknown command %s\n\n%s", name, HelpText());
+  return kMisused;
+}
+
+int ShowHelp(absl::Span<const std::string> topics) {
+  if (topics.empty()) {
+    absl::PrintF("%s", HelpText());
+    return Written();
+  }
+  const Command* command = FindCommand(topics[0]);
+  if (command == nullptr) return UnknownCommand(topics[0]);
+  absl::PrintF("pinring %s: %s\n%s", command->name, command->summary,
+               FlagHelp(command->flags));
+  return Written();
+}
+
+}  // namespace
+
+int RunCommand(absl::Span<const std::string> arguments) {
+  if (arguments.empty()) {
+    absl::FPrintF(stderr, "%s", HelpText());
+    return kMisused;
+  }
+  absl::string_view name = arguments[0];
+  const auto rest = arguments.subspan(1);
+  if (name == "help" || name == "--help" || name == "-h") return ShowHelp(rest);
+  if (name == "--version") name = "version";
+  const Command* command = FindCommand(name);
+  if (command == nullptr) return UnknownCommand(name);
+  for (const std::string& argument : rest) {
+    if (argument == "--help" || argument == "-h") {
+      return ShowHelp({std::string(command->name)});
+    }
+  }
+  const auto flags = Flags::Parse(command->flags, rest);
+  if (!flags.ok()) {
+    return Misused(command->name, std::string(flags.status().message()));
+  }
+  return command->run(*flags);
+}
+
+}  // namespace pinring::cli

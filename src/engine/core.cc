@@ -1,0 +1,531 @@
+#include "src/engine/core.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "src/os/check.h"
+
+namespace pinring {
+
+Core::Core(const CoreOptions& options, std::byte* ring, FlagLine* lines)
+    : options_(options),
+      ring_(ring),
+      flags_(lines),
+      arena_(options.ring_bytes, options.reserve_bytes, options.unit_bytes),
+      lines_(options.lines, Line{options.first_sequence, options.first_sequence}),
+      line_owners_(options.lines, nullptr) {
+  free_lines_.reserve(options.lines);
+  for (uint32_t line = options.lines; line > 0; --line) free_lines_.push_back(line - 1);
+  if (options_.share_slots_for_test) {
+    const Share share{options_.division.slot_bytes, options_.division.slots_per_stream, false};
+    PINRING_CHECK(TakeShare(share, &shared_group_), "no slots to share");
+  }
+}
+
+// --- Publishing -----------------------------------------------------------------------------------------------------
+
+Core::Published Core::Publish(const StreamKey& stream, const TransferRequest& request) {
+  Owner* owner = FindOwner(stream);
+  std::unique_ptr<Owner> fresh;
+  if (owner == nullptr) {
+    if (free_lines_.empty()) return {nullptr, Refusal::kNoSlot};
+    fresh = std::make_unique<Owner>();
+    fresh->key = stream;
+    fresh->line = free_lines_.back();
+    owner = fresh.get();
+  }
+
+  Group extra;
+  if (!options_.share_slots_for_test) {
+    Demand demand;
+    demand.transfer_bytes = static_cast<size_t>(request.bytes);
+    demand.flows = request.flows;
+    demand.alone = by_key_.empty() || (by_key_.size() == 1 && fresh == nullptr);
+    for (const Group& group : owner->groups) demand.owned_bytes += group.total_bytes();
+    const Supply supply{arena_.ring_bytes(), arena_.unit_bytes(), arena_.free_bytes(), arena_.reserve_bytes(),
+                        arena_.free_reserved_bytes()};
+    if (TakeShare(DivideRing(options_.division, demand, supply), &extra)) {
+      owner->groups.push_back(std::move(extra));
+    }
+  }
+  Group* group = ChooseGroup(*owner, request.bytes);
+  auto give_up = [&](Refusal refusal) {
+    if (fresh != nullptr) {
+      for (const Group& taken : owner->groups) GiveGroup(taken);
+    }
+    return Published{nullptr, refusal};
+  };
+  if (group == nullptr) return give_up(Refusal::kNoSlot);
+
+  size_t chunk_bytes = group->slot_bytes;
+  if (options_.division.slot_bytes == 0) {
+    // Smaller chunks than the slots allow, where the transfer would otherwise have too few to overlap.
+    constexpr size_t kChunksAtLeast = 4;
+    constexpr size_t kWorthCutting = size_t{256} << 10;
+    const size_t cut = std::max((static_cast<size_t>(std::min<uint64_t>(request.bytes, SIZE_MAX / 2)) / kChunksAtLeast + 4095) &
+                                    ~size_t{4095},
+                                kWorthCutting);
+    chunk_bytes = std::min(chunk_bytes, cut);
+  }
+  const uint64_t chunks = (request.bytes + chunk_bytes - 1) / chunk_bytes;
+  if (request.prefilled && (chunks != 1 || !UseOver(group->last[group->next]))) return give_up(Refusal::kNoSlot);
+  if (!request.flows && options_.division.slot_bytes == 0 && chunks > kMaxChunks) return give_up(Refusal::kTooDeep);
+  if (chunks > (uint64_t{1} << 30)) return give_up(Refusal::kTooDeep);
+
+  auto transfer = std::make_shared<Transfer>();
+  transfer->direction = request.direction;
+  transfer->host = request.host;
+  transfer->bytes = request.bytes;
+  transfer->chunk_bytes = chunk_bytes;
+  transfer->chunks = static_cast<uint32_t>(chunks);
+  transfer->end = transfer->chunks;
+  transfer->context = stream.context;
+  transfer->prefilled = request.prefilled;
+  transfer->line = owner->line;
+  Line& line = lines_[owner->line];
+  transfer->number = ++line.transfers;
+  transfer->first = line.chunks;
+  line.chunks += transfer->chunks;
+  AssignSlots(*owner, *group, *transfer);
+
+  owner->queue.push_back(transfer);
+  if (fresh != nullptr) {
+    free_lines_.pop_back();
+    line_owners_[owner->line] = owner;
+    by_key_[stream] = owner;
+    active_.push_back(std::move(fresh));
+  }
+  ++outstanding_;
+  return {transfer, Refusal::kNone};
+}
+
+void Core::AssignSlots(Owner& owner, Group& group, Transfer& transfer) {
+  const size_t slots = std::min<size_t>(group.slots.size(), transfer.chunks);
+  transfer.moved.assign(slots, 0);
+  for (size_t i = 0; i < slots; ++i) {
+    const size_t index = (group.next + i) % group.slots.size();
+    transfer.slots.push_back(group.slots[index]);
+    transfer.previous.push_back(group.last[index]);
+    const uint32_t last_chunk = static_cast<uint32_t>((transfer.chunks - 1 - i) / slots * slots + i);
+    group.last[index] = SlotUse{true, transfer.direction, transfer.line, transfer.ChunkSequence(last_chunk)};
+  }
+  group.next = (group.next + transfer.chunks % group.slots.size()) % group.slots.size();
+  if (!options_.share_slots_for_test) owner.last_group = static_cast<size_t>(&group - owner.groups.data());
+}
+
+// Makes the group's slots remember the last chunk that was really enqueued.
+void Core::RestoreSlots(Group& group, const Transfer& transfer) {
+  for (size_t i = 0; i < transfer.slots.size(); ++i) {
+    for (size_t index = 0; index < group.slots.size(); ++index) {
+      if (group.slots[index].offset != transfer.slots[i].offset) continue;
+      if (transfer.end <= i) {
+        group.last[index] = transfer.previous[i];
+      } else {
+        const uint32_t last_chunk = static_cast<uint32_t>((transfer.end - 1 - i) / transfer.slots.size() *
+                                                              transfer.slots.size() + i);
+        group.last[index].chunk = transfer.ChunkSequence(last_chunk);
+      }
+    }
+  }
+}
+
+Core::Group* Core::ChooseGroup(Owner& owner, uint64_t bytes) {
+  if (options_.share_slots_for_test) return &shared_group_;
+  Group* best = nullptr;
+  bool best_whole = false;
+  for (Group& group : owner.groups) {
+    // The smallest slots that take the transfer in one chunk; otherwise the most bytes.
+    const bool whole = group.slot_bytes >= bytes;
+    const bool better = best == nullptr || (whole != best_whole ? whole
+                                            : whole             ? group.slot_bytes < best->slot_bytes
+                                                                : group.total_bytes() > best->total_bytes());
+    if (better) {
+      best = &group;
+      best_whole = whole;
+    }
+  }
+  return best;
+}
+
+bool Core::TakeShare(Share share, Group* group) {
+  while (share.slots > 0) {
+    std::vector<Slot> taken;
+    for (size_t i = 0; i < share.slots; ++i) {
+      std::optional<Slot> slot = share.reserved ? arena_.TakeReserved(share.slot_bytes) : arena_.Take(share.slot_bytes);
+      if (!slot.has_value() && share.reserved) slot = arena_.Take(share.slot_bytes);
+      if (!slot.has_value()) break;
+      taken.push_back(*slot);
+    }
+    // Fewer slots of the right size are better than as many smaller ones, down to two.
+    if (taken.size() == share.slots || (taken.size() >= 2 && options_.division.slot_bytes == 0) ||
+        (!taken.empty() && options_.division.slot_bytes != 0)) {
+      group->slot_bytes = taken.front().bytes;
+      group->last.assign(taken.size(), SlotUse{});
+      group->slots = std::move(taken);
+      return true;
+    }
+    for (const Slot& slot : taken) arena_.Give(slot);
+    share = HalveShare(options_.division, share, arena_.unit_bytes());
+  }
+  return false;
+}
+
+void Core::GiveGroup(const Group& group) {
+  for (const Slot& slot : group.slots) arena_.Give(slot);
+}
+
+void Core::FinishPrefill(Transfer& transfer) {
+  transfer.permitted = 1;
+  transfer.claim_chunk = 1;
+  // Nothing on the stream waits for it, but the line's numbers go on from here.
+  flags_[transfer.line].permitted.store(transfer.LastSequence(), std::memory_order_release);
+  Owner* owner = line_owners_[transfer.line];
+  while (owner->permit_at < owner->queue.size() &&
+         owner->queue[owner->permit_at]->permitted >= owner->queue[owner->permit_at]->end) {
+    ++owner->permit_at;
+  }
+}
+
+void Core::FinishEnqueue(const StreamKey& stream, Transfer& transfer, uint32_t enqueued_chunks, Ending ending) {
+  if (ending == Ending::kComplete) return;
+  Owner* owner = OwnerOf(transfer);
+  PINRING_CHECK(owner != nullptr, "a transfer that ended early has no owner");
+  transfer.end = enqueued_chunks;
+  if (options_.share_slots_for_test) {
+    RestoreSlots(shared_group_, transfer);
+  } else {
+    RestoreSlots(GroupOfLast(*owner), transfer);
+  }
+  if (ending == Ending::kLost) {
+    transfer.lost = true;
+    owner->detached = true;
+    const auto it = by_key_.find(stream);
+    if (it != by_key_.end() && it->second == owner) by_key_.erase(it);
+    // Whatever part of it the driver did take must not hold the program's stream.
+    flags_[transfer.line].permitted.store(transfer.LastSequence(), std::memory_order_release);
+    flags_[transfer.line].drained.store(transfer.LastSequence(), std::memory_order_release);
+  }
+}
+
+// --- Observing ------------------------------------------------------------------------------------------------------
+
+bool Core::SlotFree(const Transfer& transfer, uint32_t chunk) const {
+  const auto slots = static_cast<uint32_t>(transfer.slots.size());
+  if (chunk >= slots) {
+    if (transfer.direction == Direction::kDeviceToHost) return transfer.drained > chunk - slots;
+    return AtLeast(flags_[transfer.line].done.load(std::memory_order_acquire), transfer.ChunkSequence(chunk - slots));
+  }
+  return UseOver(transfer.previous[chunk]);
+}
+
+bool Core::UseOver(const SlotUse& use) const {
+  if (!use.used) return true;
+  const FlagLine& flags = flags_[use.line];
+  return use.direction == Direction::kDeviceToHost ? AtLeast(flags.drained.load(std::memory_order_relaxed), use.chunk)
+                                                   : AtLeast(flags.done.load(std::memory_order_acquire), use.chunk);
+}
+
+// A device-to-host chunk is permitted as soon as its slot is free, before the stream gets there; a host-to-device chunk when
+// its bytes are in the slot (Finish). `permitted` rises in the order of the line's chunks.
+bool Core::Permit(Owner& owner) {
+  bool changed = false;
+  while (owner.permit_at < owner.queue.size()) {
+    Transfer& transfer = *owner.queue[owner.permit_at];
+    if (transfer.lost) break;
+    if (transfer.direction == Direction::kDeviceToHost) {
+      while (transfer.permitted < transfer.end && SlotFree(transfer, transfer.permitted)) {
+        flags_[owner.line].permitted.store(transfer.ChunkSequence(transfer.permitted), std::memory_order_release);
+        ++transfer.permitted;
+        changed = true;
+      }
+    }
+    if (transfer.permitted < transfer.end) break;
+    if (transfer.end < transfer.chunks) {
+      flags_[owner.line].permitted.store(transfer.LastSequence(), std::memory_order_release);
+    }
+    ++owner.permit_at;
+    changed = true;
+  }
+  return changed;
+}
+
+bool Core::RetireNow(const Transfer& transfer) const {
+  if (transfer.lost) return false;
+  return transfer.moves_in_progress == 0 &&
+         (transfer.direction == Direction::kHostToDevice || transfer.drained >= transfer.end) &&
+         AtLeast(flags_[transfer.line].done.load(std::memory_order_acquire), transfer.LastSequence());
+}
+
+bool Core::Retire(Owner& owner) {
+  bool changed = false;
+  while (!owner.queue.empty() && RetireNow(*owner.queue.front())) {
+    if (owner.permit_at == 0) break;  // its permission is still to be raised past skipped chunks
+    owner.queue.front()->retired = true;
+    owner.queue.pop_front();
+    --owner.permit_at;
+    --outstanding_;
+    changed = true;
+  }
+  return changed;
+}
+
+bool Core::ObserveOwner(Owner& owner, uint64_t now_nanos) {
+  bool changed = Permit(owner);
+  changed |= Retire(owner);
+  NoteStall(owner, now_nanos);
+  return changed;
+}
+
+// How long the oldest transfer, reached by its stream, has had nothing to move but for want of a free slot.
+void Core::NoteStall(Owner& owner, uint64_t now_nanos) {
+  if (owner.queue.empty()) return;
+  Transfer& transfer = *owner.queue.front();
+  const bool stalled = AtLeast(flags_[owner.line].ready.load(std::memory_order_relaxed), transfer.number) &&
+                       (transfer.direction == Direction::kHostToDevice
+                            ? transfer.claim_chunk < transfer.end && !SlotFree(transfer, transfer.claim_chunk)
+                            : transfer.permitted < transfer.end && !SlotFree(transfer, transfer.permitted));
+  if (!stalled) {
+    if (owner.stalled_since_nanos != 0) transfer.slot_wait_nanos += now_nanos - owner.stalled_since_nanos;
+    owner.stalled_since_nanos = 0;
+  } else if (owner.stalled_since_nanos == 0) {
+    owner.stalled_since_nanos = now_nanos;
+  }
+}
+
+bool Core::Observe(uint64_t now_nanos) {
+  bool changed = false;
+  for (size_t i = 0; i < active_.size();) {
+    changed |= ObserveOwner(*active_[i], now_nanos);
+    const Owner& owner = *active_[i];
+    if (owner.queue.empty() || owner.queue.front()->lost) {
+      Release(i);
+      changed = true;
+    } else {
+      ++i;
+    }
+  }
+  std::erase_if(lost_, [](const std::shared_ptr<Transfer>& transfer) { return transfer->moves_in_progress == 0; });
+  return changed;
+}
+
+// All transfers of the stream have retired: its slots and its line go to others. Or the oldest is lost: they go to no one.
+void Core::Release(size_t index) {
+  std::unique_ptr<Owner> owner = std::move(active_[index]);
+  active_[index] = std::move(active_.back());
+  active_.pop_back();
+  line_owners_[owner->line] = nullptr;
+  if (!owner->detached) by_key_.erase(owner->key);
+  if (owner->queue.empty()) {
+    for (const Group& group : owner->groups) GiveGroup(group);
+    free_lines_.push_back(owner->line);
+    return;
+  }
+  for (std::shared_ptr<Transfer>& transfer : owner->queue) {
+    transfer->lost = true;
+    --outstanding_;
+    if (transfer->moves_in_progress > 0) lost_.push_back(std::move(transfer));
+  }
+  for (Group& group : owner->groups) {
+    quarantined_bytes_ += group.total_bytes();
+    quarantined_.push_back(std::move(group));
+  }
+  ++quarantined_lines_;
+}
+
+void Core::LoseContext(const void* context) {
+  for (size_t i = 0; i < active_.size();) {
+    if (active_[i]->key.context != context) {
+      ++i;
+      continue;
+    }
+    for (const std::shared_ptr<Transfer>& transfer : active_[i]->queue) transfer->lost = true;
+    Release(i);
+  }
+}
+
+// --- Moving ---------------------------------------------------------------------------------------------------------
+
+bool Core::Claimable(const Transfer& transfer) const {
+  if (transfer.lost || transfer.claim_chunk >= transfer.end || transfer.prefilled) return false;
+  const FlagLine& flags = flags_[transfer.line];
+  if (transfer.direction == Direction::kHostToDevice) {
+    return AtLeast(flags.ready.load(std::memory_order_acquire), transfer.number) &&
+           SlotFree(transfer, transfer.claim_chunk);
+  }
+  return AtLeast(flags.done.load(std::memory_order_acquire), transfer.ChunkSequence(transfer.claim_chunk));
+}
+
+bool Core::TakeFrom(Owner& owner, uint64_t now_nanos, Move* move) {
+  ObserveOwner(owner, now_nanos);
+  for (const std::shared_ptr<Transfer>& transfer : owner.queue) {
+    if (!Claimable(*transfer)) {
+      // The stream has not reached what comes after a transfer that it has not reached.
+      if (!AtLeast(flags_[owner.line].ready.load(std::memory_order_relaxed), transfer->number + 1)) return false;
+      continue;
+    }
+    const uint32_t chunk = transfer->claim_chunk;
+    const size_t chunk_bytes = transfer->ChunkBytes(chunk);
+    const size_t bytes = std::min(options_.piece_bytes, chunk_bytes - transfer->claim_offset);
+    std::byte* const slot = ring_ + transfer->ChunkSlot(chunk).offset + transfer->claim_offset;
+    std::byte* const host = transfer->host + transfer->ChunkOffset(chunk) + transfer->claim_offset;
+    const bool in = transfer->direction == Direction::kHostToDevice;
+    *move = Move{transfer, chunk, in ? slot : host, in ? host : slot, bytes};
+    ++transfer->moves_in_progress;
+    transfer->claim_offset += bytes;
+    if (transfer->claim_offset == chunk_bytes) {
+      transfer->claim_offset = 0;
+      ++transfer->claim_chunk;
+    }
+    return true;
+  }
+  return false;
+}
+
+bool Core::Take(uint64_t now_nanos, const Transfer* only, Move* move) {
+  if (only != nullptr) {
+    Owner* owner = OwnerOf(*only);
+    return owner != nullptr && TakeFrom(*owner, now_nanos, move);
+  }
+  for (size_t visits = active_.size(); visits > 0; --visits) {
+    if (cursor_ >= active_.size()) cursor_ = 0;
+    Owner& owner = *active_[cursor_];
+    if (TakeFrom(owner, now_nanos, move)) {
+      ++cursor_;
+      return true;
+    }
+    if (owner.queue.empty() || owner.queue.front()->lost) {
+      Release(cursor_);
+    } else {
+      ++cursor_;
+    }
+  }
+  return false;
+}
+
+void Core::Finish(const Move& move) {
+  Transfer& transfer = *move.transfer;
+  --transfer.moves_in_progress;
+  transfer.moved[move.chunk % transfer.slots.size()] += move.bytes;
+  Owner* owner = OwnerOf(transfer);
+  if (transfer.lost || owner == nullptr) return;
+  if (transfer.direction == Direction::kDeviceToHost) {
+    Drain(*owner);
+    return;
+  }
+  while (transfer.permitted < transfer.end) {
+    size_t& moved = transfer.moved[transfer.permitted % transfer.slots.size()];
+    if (moved != transfer.ChunkBytes(transfer.permitted)) break;
+    moved = 0;
+    flags_[transfer.line].permitted.store(transfer.ChunkSequence(transfer.permitted), std::memory_order_release);
+    ++transfer.permitted;
+  }
+}
+
+// Raises `drained` in the order of the line's chunks, past all that have arrived.
+void Core::Drain(Owner& owner) {
+  for (const std::shared_ptr<Transfer>& transfer : owner.queue) {
+    if (transfer->lost) return;
+    if (transfer->direction == Direction::kHostToDevice) continue;
+    while (transfer->drained < transfer->end) {
+      size_t& moved = transfer->moved[transfer->drained % transfer->slots.size()];
+      if (moved != transfer->ChunkBytes(transfer->drained)) return;
+      moved = 0;
+      flags_[owner.line].drained.store(transfer->ChunkSequence(transfer->drained), std::memory_order_release);
+      ++transfer->drained;
+    }
+  }
+}
+
+bool Core::OwnerCanProgress(const Owner& owner) const {
+  if (owner.queue.empty() || owner.queue.front()->lost) return true;
+  if (owner.permit_at > 0 && RetireNow(*owner.queue.front())) return true;
+  if (owner.permit_at < owner.queue.size()) {
+    const Transfer& transfer = *owner.queue[owner.permit_at];
+    if (!transfer.lost && (transfer.permitted >= transfer.end ||
+                           (transfer.direction == Direction::kDeviceToHost && SlotFree(transfer, transfer.permitted)))) {
+      return true;
+    }
+  }
+  for (const std::shared_ptr<Transfer>& transfer : owner.queue) {
+    if (Claimable(*transfer)) return true;
+    if (!AtLeast(flags_[owner.line].ready.load(std::memory_order_relaxed), transfer->number + 1)) return false;
+  }
+  return false;
+}
+
+bool Core::CanProgress() const {
+  return std::any_of(active_.begin(), active_.end(),
+                     [this](const std::unique_ptr<Owner>& owner) { return OwnerCanProgress(*owner); });
+}
+
+bool Core::CanProgress(const Transfer& transfer) const {
+  const Owner* owner = OwnerOf(transfer);
+  return owner != nullptr && OwnerCanProgress(*owner);
+}
+
+// --- Looking --------------------------------------------------------------------------------------------------------
+
+Core::Owner* Core::FindOwner(const StreamKey& key) const {
+  const auto it = by_key_.find(key);
+  return it == by_key_.end() ? nullptr : it->second;
+}
+
+// Null once the transfer has retired or is lost.
+Core::Owner* Core::OwnerOf(const Transfer& transfer) const {
+  if (transfer.retired) return nullptr;
+  Owner* const owner = line_owners_[transfer.line];
+  if (owner == nullptr || owner->queue.empty()) return nullptr;
+  // The line may have gone on to another stream since the transfer was lost.
+  const Sequence oldest = owner->queue.front()->number;
+  return AtLeast(transfer.number, oldest) ? owner : nullptr;
+}
+
+Core::Group& Core::GroupOfLast(Owner& owner) { return owner.groups[owner.last_group]; }
+
+bool Core::TouchesHost(const std::byte* begin, const std::byte* end) const {
+  const auto touches = [&](const std::shared_ptr<Transfer>& transfer) {
+    return (!transfer->lost || transfer->moves_in_progress > 0) && transfer->host < end &&
+           begin < transfer->host + transfer->bytes;
+  };
+  if (std::any_of(lost_.begin(), lost_.end(), touches)) return true;
+  return std::any_of(active_.begin(), active_.end(), [&](const std::unique_ptr<Owner>& owner) {
+    return std::any_of(owner->queue.begin(), owner->queue.end(), touches);
+  });
+}
+
+size_t Core::OwnedBytes(const StreamKey& stream) const {
+  const Owner* owner = FindOwner(stream);
+  size_t bytes = 0;
+  if (owner != nullptr) {
+    for (const Group& group : owner->groups) bytes += group.total_bytes();
+  }
+  return bytes;
+}
+
+void Core::CheckInvariants() const {
+  arena_.CheckInvariants();
+  size_t held = arena_.free_bytes() + arena_.free_reserved_bytes() + quarantined_bytes_ + shared_group_.total_bytes();
+  size_t queued = 0;
+  for (const std::unique_ptr<Owner>& owner : active_) {
+    PINRING_CHECK(line_owners_[owner->line] == owner.get(), "a line has two owners");
+    PINRING_CHECK(owner->permit_at <= owner->queue.size(), "permission is ahead of the queue");
+    for (const Group& group : owner->groups) held += group.total_bytes();
+    Sequence number = owner->queue.empty() ? 0 : owner->queue.front()->number;
+    for (const std::shared_ptr<Transfer>& transfer : owner->queue) {
+      PINRING_CHECK(!transfer->retired && transfer->number == number, "transfers are out of order");
+      PINRING_CHECK(transfer->line == owner->line, "a transfer is on another stream's line");
+      ++number;
+      ++queued;
+    }
+    PINRING_CHECK(owner->queue.empty() || lines_[owner->line].transfers == owner->queue.back()->number,
+                  "a line's numbers are not its last transfer's");
+  }
+  PINRING_CHECK(held == arena_.ring_bytes(), "slots are lost or owned twice");
+  PINRING_CHECK(queued == outstanding_, "outstanding transfers are miscounted");
+  PINRING_CHECK(free_lines_.size() + active_.size() + quarantined_lines_ == lines_.size(), "lines are lost");
+}
+
+}  // namespace pinring

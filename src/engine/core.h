@@ -1,0 +1,179 @@
+// The decisions of the engine: who owns which slots, and which bytes may move next.
+//
+// One step function without threads, clocks or CUDA calls; the engine is a thin shell of threads around it, and tests
+// run it under a scheduler. It reads and raises the flags (flags.h) and hands out moves; it never touches the bytes.
+//
+// The rules that keep a bounded ring from hanging:
+//  * A slot belongs to one stream from the moment a transfer is published until all of that stream's transfers have retired.
+//  * The stream waits only for flags that movers raise, and movers need nothing from anyone to raise them: chunk c is permitted
+//    once the previous user of its slot, an earlier chunk of the same stream, is over and (host to device) its bytes are in the slot.
+//  * Counters only grow and belong to the line. A transfer's numbers are fixed when it is published, before its first driver call.
+//
+// Not thread-safe: every function is called under one lock of the owner's, which no CUDA call is ever made under. Moves are carried
+// out without it.
+
+#ifndef PINRING_SRC_ENGINE_CORE_H_
+#define PINRING_SRC_ENGINE_CORE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "src/engine/transfer.h"
+#include "src/ring/division.h"
+#include "src/ring/flags.h"
+#include "src/ring/slots.h"
+
+namespace pinring {
+
+struct CoreOptions {
+  size_t ring_bytes = 0;
+  size_t reserve_bytes = 0;
+  size_t unit_bytes = 8 << 10;
+  DivisionRules division;
+  size_t piece_bytes = 512 << 10;  // what one mover moves at a time
+  uint32_t lines = 0;              // streams that can hold staged work at once
+  Sequence first_sequence = 0;     // where all counters start; the flags must hold it
+  // For the test that shows why slots belong to streams: all streams share one set of slots.
+  bool share_slots_for_test = false;
+};
+
+struct TransferRequest {
+  Direction direction = Direction::kHostToDevice;
+  std::byte* host = nullptr;
+  uint64_t bytes = 0;
+  bool flows = false;      // see Demand
+  bool prefilled = false;  // only for one chunk on an idle stream; refused (kNoSlot) where it would need two
+};
+
+// A piece of a chunk to copy between host memory and a slot.
+struct Move {
+  std::shared_ptr<Transfer> transfer;
+  uint32_t chunk = 0;
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;
+  size_t bytes = 0;
+};
+
+// How the enqueueing of a transfer ended.
+enum class Ending {
+  kComplete,    // everything was enqueued
+  kEndedEarly,  // a call failed; the write that says so (done = last) was enqueued
+  kLost,        // not even that: done can never come
+};
+
+class Core {
+ public:
+  enum class Refusal { kNone, kNoSlot, kTooDeep };
+  struct Published {
+    std::shared_ptr<Transfer> transfer;  // null where refused
+    Refusal refusal = Refusal::kNone;
+  };
+
+  // ring and lines (options.lines of them, each counter at first_sequence) outlive the core.
+  Core(const CoreOptions& options, std::byte* ring, FlagLine* lines);
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  // Reserves slots for a transfer and makes it known to the movers. The caller then enqueues its operations; nobody may publish to
+  // the same stream before it has called FinishEnqueue.
+  [[nodiscard]] Published Publish(const StreamKey& stream, const TransferRequest& request);
+  // The caller has filled the chunk of a prefilled transfer.
+  void FinishPrefill(Transfer& transfer);
+  // enqueued_chunks: copies that the driver accepted. After kEndedEarly the caller waits until moves_in_progress is 0 before it
+  // lets the next transfer of the stream be published.
+  void FinishEnqueue(const StreamKey& stream, Transfer& transfer, uint32_t enqueued_chunks, Ending ending);
+
+  // Does all that the flags allow without moving bytes: permits, retires, gives slots back. True where anything changed.
+  bool Observe(uint64_t now_nanos);
+  // The next piece to move, of any stream, or of the given transfer's stream only. Observes the streams that it looks at.
+  [[nodiscard]] bool Take(uint64_t now_nanos, const Transfer* only, Move* move);
+  void Finish(const Move& move);
+  // Whether Observe or Take would do anything now, for any stream or for the given transfer's. Changes nothing.
+  [[nodiscard]] bool CanProgress() const;
+  [[nodiscard]] bool CanProgress(const Transfer& transfer) const;
+
+  // The context answers an error to everything: its transfers are lost, their slots go into quarantine.
+  void LoseContext(const void* context);
+  // Whether a transfer from or to [begin, end) is outstanding.
+  [[nodiscard]] bool TouchesHost(const std::byte* begin, const std::byte* end) const;
+
+  [[nodiscard]] size_t outstanding() const { return outstanding_; }
+  // No stream owns anything, nothing is left to observe.
+  [[nodiscard]] bool idle() const { return active_.empty() && lost_.empty(); }
+  [[nodiscard]] size_t owners() const { return by_key_.size(); }
+  [[nodiscard]] size_t quarantined_bytes() const { return quarantined_bytes_; }
+  [[nodiscard]] size_t OwnedBytes(const StreamKey& stream) const;
+  void CheckInvariants() const;
+
+ private:
+  // Slots of one size that a stream owns, used in turn.
+  struct Group {
+    size_t slot_bytes = 0;
+    std::vector<Slot> slots;
+    std::vector<SlotUse> last;
+    size_t next = 0;
+    size_t total_bytes() const { return slot_bytes * slots.size(); }
+  };
+  // A stream with staged work outstanding.
+  struct Owner {
+    StreamKey key;
+    uint32_t line = 0;
+    std::vector<Group> groups;
+    // Published and not retired, oldest first. permit_at: the first of them that has chunks to permit.
+    std::deque<std::shared_ptr<Transfer>> queue;
+    size_t permit_at = 0;
+    size_t last_group = 0;  // of the transfer published last
+    bool detached = false;  // no longer found by its key: its last transfer can never end
+    uint64_t stalled_since_nanos = 0;
+  };
+  struct Line {
+    Sequence transfers = 0;
+    Sequence chunks = 0;
+  };
+
+  Group* ChooseGroup(Owner& owner, uint64_t bytes);
+  bool TakeShare(Share share, Group* group);
+  void GiveGroup(const Group& group);
+  Owner* FindOwner(const StreamKey& key) const;
+  void AssignSlots(Owner& owner, Group& group, Transfer& transfer);
+  void RestoreSlots(Group& group, const Transfer& transfer);
+  bool SlotFree(const Transfer& transfer, uint32_t chunk) const;
+  bool UseOver(const SlotUse& use) const;
+  bool ObserveOwner(Owner& owner, uint64_t now_nanos);
+  bool Permit(Owner& owner);
+  bool Retire(Owner& owner);
+  bool RetireNow(const Transfer& transfer) const;
+  bool Claimable(const Transfer& transfer) const;
+  bool TakeFrom(Owner& owner, uint64_t now_nanos, Move* move);
+  bool OwnerCanProgress(const Owner& owner) const;
+  void NoteStall(Owner& owner, uint64_t now_nanos);
+  void Drain(Owner& owner);
+  void Release(size_t index);
+  Owner* OwnerOf(const Transfer& transfer) const;
+  Group& GroupOfLast(Owner& owner);
+
+  const CoreOptions options_;
+  std::byte* const ring_;
+  FlagLine* const flags_;
+  SlotArena arena_;
+  std::vector<Line> lines_;
+  std::vector<uint32_t> free_lines_;  // the most recently used last
+  std::vector<Owner*> line_owners_;   // by line; null where free
+  std::vector<std::unique_ptr<Owner>> active_;
+  absl::flat_hash_map<StreamKey, Owner*> by_key_;
+  Group shared_group_;  // share_slots_for_test
+  std::vector<std::shared_ptr<Transfer>> lost_;  // with moves in progress still
+  std::vector<Group> quarantined_;
+  size_t quarantined_lines_ = 0;
+  size_t quarantined_bytes_ = 0;
+  size_t outstanding_ = 0;
+  size_t cursor_ = 0;  // where the search for a move goes on, so that no stream starves
+};
+
+}  // namespace pinring
+
+#endif  // PINRING_SRC_ENGINE_CORE_H_

@@ -1,0 +1,655 @@
+#include "src/engine/engine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "src/driver/status.h"
+#include "src/os/threads.h"
+
+namespace pinring {
+namespace {
+
+// Host-to-device copies up to this size are filled by the caller where the stream is idle.
+constexpr size_t kIdleCopyBytes = size_t{128} << 10;
+// While it waits, a thread looks at the flags this often, and asks the context for a sticky error that often.
+constexpr uint64_t kLookNanos = 50'000;
+constexpr uint64_t kProbeNanos = 2'000'000;
+// A mover that finds nothing to do spins that long before it sleeps.
+constexpr uint64_t kSpinNanos = 100'000;
+constexpr uint64_t kPollSleepMicros = 50;
+
+bool IsDefaultStream(CUstream stream) {
+  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
+
+bool IsLegacyStream(CUstream stream) { return stream == nullptr || stream == CU_STREAM_LEGACY; }
+
+CUstreamBatchMemOpParams WriteOperation(CUdeviceptr address, Sequence value) {
+  CUstreamBatchMemOpParams operation;
+  std::memset(&operation, 0, sizeof(operation));
+  operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+  operation.writeValue.address = address;
+  operation.writeValue.value = value;
+  operation.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
+  return operation;
+}
+
+CUstreamBatchMemOpParams WaitOperation(CUdeviceptr address, Sequence value) {
+  CUstreamBatchMemOpParams operation;
+  std::memset(&operation, 0, sizeof(operation));
+  operation.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+  operation.waitValue.address = address;
+  operation.waitValue.value = value;
+  operation.waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
+  return operation;
+}
+
+}  // namespace
+
+// Makes a context current, and internal calls legal while another stream of the thread captures, until the end of the scope.
+class Engine::ContextScope {
+ public:
+  ContextScope(const Driver& driver, CUcontext context) : driver_(driver) {
+    CUcontext current = nullptr;
+    status_ = CudaStatus(driver_.CtxGetCurrent(&current), "cuCtxGetCurrent");
+    if (!status_.ok()) return;
+    if (current != context) {
+      status_ = CudaStatus(driver_.CtxPushCurrent(context), "cuCtxPushCurrent");
+      if (!status_.ok()) return;
+      pushed_ = true;
+    }
+    status_ = CudaStatus(driver_.ThreadExchangeStreamCaptureMode(&mode_), "cuThreadExchangeStreamCaptureMode");
+    exchanged_ = status_.ok();
+  }
+  // Both calls undo what succeeded above; should the driver refuse, there is nobody to tell and nothing to do.
+  ~ContextScope() {
+    if (exchanged_) (void)driver_.ThreadExchangeStreamCaptureMode(&mode_);
+    CUcontext popped = nullptr;
+    if (pushed_) (void)driver_.CtxPopCurrent(&popped);
+  }
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const Driver& driver_;
+  absl::Status status_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  bool pushed_ = false;
+  bool exchanged_ = false;
+};
+
+Engine::Engine(const EngineOptions& options, const EngineSurroundings& surroundings)
+    : options_(options), around_(surroundings), driver_(*surroundings.driver) {
+  if (options_.movers >= 0) {
+    const int movers = options_.movers > 0 ? options_.movers : copy::DefaultMovers(os::UsableCpus());
+    movers_ = std::make_unique<copy::WorkerPool>(movers, [this](int) { MoverBody(); });
+  }
+}
+
+Engine::~Engine() {
+  if (abandoned_.load(std::memory_order_acquire)) return;
+  if (movers_ != nullptr) {
+    movers_->Stop([this] {
+      absl::MutexLock lock(&mutex_);
+      published_.SignalAll();
+      work_.SignalAll();
+    });
+  }
+  const bool idle = outstanding() == 0;
+  absl::MutexLock lock(&setup_mutex_);
+  if (ring_ == nullptr || !idle) return;
+  CUcontext current = nullptr;
+  if (driver_.CtxGetCurrent(&current) != CUDA_SUCCESS || current == nullptr) return;
+  const size_t pinned_bytes = ring_->pinned_bytes();
+  if (ring_->Release(driver_).ok()) around_.release_ring(pinned_bytes);
+}
+
+// --- Setting up -----------------------------------------------------------------------------------------------------
+
+absl::Status Engine::EnsureRing() {
+  if (ring_memory_.load(std::memory_order_acquire) != nullptr) return absl::OkStatus();
+  {
+    absl::MutexLock lock(&setup_mutex_);
+    while (making_) {
+      around_.parking->Await(setup_mutex_, "another thread makes the ring",
+                             [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !making_; }, kProbeNanos);
+    }
+    // Refused once is refused for good: on WDDM another try makes later ones fail too.
+    if (ring_ != nullptr || !ring_status_.ok()) return ring_status_;
+    making_ = true;
+  }
+  absl::StatusOr<std::unique_ptr<RingMemory>> ring = MakeRing();
+  if (ring.ok()) {
+    CoreOptions options;
+    options.ring_bytes = options_.ring_bytes;
+    options.reserve_bytes = options_.division.slot_bytes == 0 ? options_.ring_bytes / 4 : 0;
+    options.division = options_.division;
+    if (options_.division.slot_bytes != 0) options.unit_bytes = options_.division.slot_bytes;
+    options.piece_bytes = options_.piece_bytes;
+    options.lines = options_.lines;
+    options.first_sequence = options_.first_sequence;
+    options.share_slots_for_test = options_.share_slots_for_test;
+    auto core = std::make_unique<Core>(options, (*ring)->bytes(), (*ring)->lines());
+    absl::MutexLock lock(&mutex_);
+    core_ = std::move(core);
+  }
+  absl::MutexLock lock(&setup_mutex_);
+  making_ = false;
+  ring_status_ = ring.status();
+  if (ring.ok()) {
+    ring_ = *std::move(ring);
+    ring_memory_.store(ring_.get(), std::memory_order_release);
+  }
+  return ring_status_;
+}
+
+absl::StatusOr<std::unique_ptr<RingMemory>> Engine::MakeRing() {
+  if (driver_.StreamBatchMemOp == nullptr || driver_.StreamWriteValue32 == nullptr) {
+    return absl::UnimplementedError(
+        "the driver has no stream memory operations (CUDA 11.7 or newer has them): install a newer driver");
+  }
+  const size_t bytes = RingMemory::PinnedBytes(options_.ring_bytes, options_.lines);
+  if (!around_.charge_ring(bytes)) {
+    return absl::ResourceExhaustedError(absl::StrCat("a ring of ", bytes, " bytes is over the limit of pinned memory: "
+                                                     "raise PINRING_PINNED_LIMIT_BYTES or lower PINRING_RING_BYTES"));
+  }
+  const int threads = std::max(1, std::min(8, os::UsableCpus()));
+  absl::StatusOr<std::unique_ptr<RingMemory>> ring =
+      RingMemory::Create(driver_, options_.ring_bytes, options_.lines, options_.first_sequence, threads);
+  if (!ring.ok()) {
+    around_.release_ring(bytes);
+    return ring.status();
+  }
+  if (movers_ != nullptr) {
+    if (absl::Status status = movers_->EnsureStarted(); !status.ok()) {
+      // Unpinning waits for the device, which cannot need this ring yet.
+      if ((*ring)->Release(driver_).ok()) around_.release_ring(bytes);
+      return status;
+    }
+  }
+  return ring;
+}
+
+absl::StatusOr<CUcontext> Engine::ContextOfStream(CUstream stream) const {
+  CUcontext context = nullptr;
+  const CUresult code = IsDefaultStream(stream) ? driver_.CtxGetCurrent(&context) : driver_.StreamGetCtx(stream, &context);
+  if (absl::Status status = CudaStatus(code, IsDefaultStream(stream) ? "cuCtxGetCurrent" : "cuStreamGetCtx");
+      !status.ok()) {
+    return status;
+  }
+  if (context == nullptr) return CudaStatus(CUDA_ERROR_INVALID_CONTEXT, "a copy without a current context");
+  return context;
+}
+
+absl::StatusOr<const Engine::Context*> Engine::FindContext(CUcontext handle) {
+  unsigned long long id = 0;
+  if (driver_.CtxGetId != nullptr) {
+    if (absl::Status status = CudaStatus(driver_.CtxGetId(handle, &id), "cuCtxGetId"); !status.ok()) return status;
+  }
+  {
+    absl::MutexLock lock(&setup_mutex_);
+    const auto it = contexts_.find(handle);
+    if (it != contexts_.end() && it->second->id == id) return it->second;
+  }
+  auto context = std::make_unique<Context>();
+  context->handle = handle;
+  context->id = id;
+  absl::StatusOr<CUdeviceptr> flags = ring_memory_.load(std::memory_order_acquire)->DeviceLines(driver_);
+  if (!flags.ok()) return flags.status();
+  context->flags = *flags;
+  if (absl::Status status = CudaStatus(driver_.EventCreate(&context->probe, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+      !status.ok()) {
+    return status;
+  }
+  const Context* known = nullptr;
+  {
+    absl::MutexLock lock(&setup_mutex_);
+    const auto it = contexts_.find(handle);
+    if (it == contexts_.end() || it->second->id != id) {
+      known = contexts_[handle] = context.get();
+      all_contexts_.push_back(std::move(context));
+      return known;
+    }
+    known = it->second;
+  }
+  // Another thread was faster; an event that was never recorded can go at any
+  // time, and nobody would miss it if it stayed.
+  (void)driver_.EventDestroy(context->probe);
+  return known;
+}
+
+// --- Copying --------------------------------------------------------------------------------------------------------
+
+absl::StatusOr<CopyResult> Engine::Copy(const CopyRequest& request) {
+  if (abandoned_.load(std::memory_order_acquire)) {
+    return CudaStatus(CUDA_ERROR_NOT_INITIALIZED, "a copy in a child of fork");
+  }
+  absl::StatusOr<CUcontext> context = ContextOfStream(request.stream);
+  if (!context.ok()) return context.status();
+  const ContextScope scope(driver_, *context);
+  if (!scope.status().ok()) return scope.status();
+  return CopyInContext(request);
+}
+
+absl::StatusOr<CopyResult> Engine::CopyInContext(const CopyRequest& request) {
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult capture_code = driver_.StreamIsCapturing(request.stream, &capture);
+  // The legacy stream beside a capturing one: the driver's own copy says what is natively said.
+  if (capture_code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return CopyResult{CopyOutcome::kCapturing};
+  if (absl::Status status = CudaStatus(capture_code, "cuStreamIsCapturing"); !status.ok()) return status;
+  if (capture != CU_STREAM_CAPTURE_STATUS_NONE) return CopyResult{CopyOutcome::kCapturing};
+
+  bool device_memory = false;
+  if (absl::Status status = CheckDeviceRange(request, &device_memory); !status.ok()) return status;
+  if (!device_memory) return CopyResult{CopyOutcome::kNotDevice};
+  if (!EnsureRing().ok()) return CopyResult{CopyOutcome::kNoRing};
+
+  CUcontext handle = nullptr;
+  if (absl::Status status = CudaStatus(driver_.CtxGetCurrent(&handle), "cuCtxGetCurrent"); !status.ok()) return status;
+  absl::StatusOr<const Context*> context = FindContext(handle);
+  if (!context.ok()) return context.status();
+  absl::StatusOr<StreamKey> key = KeyOf(request.stream, **context);
+  if (!key.ok()) return key.status();
+
+  {
+    absl::MutexLock lock(&mutex_);
+    while (enqueueing_.contains(*key)) {
+      around_.parking->Await(mutex_, "another thread enqueues on the stream",
+                             [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !enqueueing_.contains(*key); }, kProbeNanos);
+    }
+    enqueueing_.insert(*key);
+  }
+  const absl::Cleanup unlock_stream = [&] {
+    absl::MutexLock lock(&mutex_);
+    enqueueing_.erase(*key);
+  };
+  bool idle = false;
+  bool non_blocking = false;
+  // The legacy stream is not asked: a query of it is illegal while a blocking stream captures.
+  if (!IsLegacyStream(request.stream)) {
+    const CUresult code = driver_.StreamQuery(request.stream);
+    if (code != CUDA_ERROR_NOT_READY) {
+      if (absl::Status status = CudaStatus(code, "cuStreamQuery"); !status.ok()) return status;
+      idle = true;
+    }
+    if (idle && request.stream != CU_STREAM_PER_THREAD) {
+      unsigned flags = 0;
+      if (absl::Status status = CudaStatus(driver_.StreamGetFlags(request.stream, &flags), "cuStreamGetFlags");
+          !status.ok()) {
+        return status;
+      }
+      non_blocking = (flags & CU_STREAM_NON_BLOCKING) != 0;
+    }
+  }
+  return CopyThroughRing(request, **context, *key, idle, non_blocking);
+}
+
+absl::StatusOr<StreamKey> Engine::KeyOf(CUstream stream, const Context& context) const {
+  unsigned long long id = reinterpret_cast<uintptr_t>(stream);
+  if (driver_.StreamGetId != nullptr) {
+    if (absl::Status status = CudaStatus(driver_.StreamGetId(stream, &id), "cuStreamGetId"); !status.ok()) return status;
+  }
+  return StreamKey{&context, id};
+}
+
+// Natively a copy that leaves its allocation moves nothing, so the whole range is looked at before the first chunk. Mappings next to
+// each other are one range.
+absl::Status Engine::CheckDeviceRange(const CopyRequest& request, bool* device_memory) const {
+  CUdeviceptr address = request.device;
+  const CUdeviceptr end = request.device + request.bytes;
+  *device_memory = false;
+  if (end < request.device) return CudaStatus(CUDA_ERROR_INVALID_VALUE, "a copy past the end of the address space");
+  while (address < end) {
+    unsigned type = 0;
+    CUdeviceptr range_start = 0;
+    size_t range_bytes = 0;
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                        CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void* values[] = {&type, &range_start, &range_bytes};
+    const CUresult code = driver_.PointerGetAttributes(3, attributes, values, address);
+    if (absl::Status status = CudaStatus(code, "cuPointerGetAttributes"); !status.ok()) return status;
+    const bool known = type == CU_MEMORYTYPE_DEVICE && range_bytes > 0 && range_start + range_bytes > address;
+    if (!known) {
+      if (address == request.device) return absl::OkStatus();
+      return CudaStatus(CUDA_ERROR_INVALID_VALUE,
+                        absl::StrCat("a copy of ", request.bytes, " bytes that leaves its device memory after ",
+                                     address - request.device));
+    }
+    address = range_start + range_bytes;
+  }
+  *device_memory = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request, const Context& context,
+                                                   const StreamKey& key, bool idle, bool non_blocking) {
+  TransferRequest wanted;
+  wanted.direction = request.direction;
+  wanted.host = static_cast<std::byte*>(request.host);
+  wanted.bytes = request.bytes;
+  wanted.flows = idle || request.wait;
+  wanted.prefilled = request.direction == Direction::kHostToDevice && idle && non_blocking &&
+                     request.bytes <= kIdleCopyBytes;
+  Core::Published published;
+  {
+    absl::MutexLock lock(&mutex_);
+    published = core_->Publish(key, wanted);
+    if (published.transfer == nullptr && wanted.prefilled) {
+      wanted.prefilled = false;
+      published = core_->Publish(key, wanted);
+    }
+    if (published.transfer != nullptr && !wanted.prefilled) published_.Signal();
+  }
+  if (published.transfer == nullptr) {
+    return CopyResult{published.refusal == Core::Refusal::kTooDeep ? CopyOutcome::kTooDeep : CopyOutcome::kNoSlot};
+  }
+  const std::shared_ptr<Transfer>& transfer = published.transfer;
+
+  Enqueued enqueued;
+  if (wanted.prefilled) {
+    std::byte* const slot = ring_memory_.load(std::memory_order_acquire)->bytes() + transfer->slots[0].offset;
+    options_.kernels.CopyIn(slot, transfer->host, request.bytes);
+    {
+      absl::MutexLock lock(&mutex_);
+      core_->FinishPrefill(*transfer);
+      published_.Signal();
+    }
+    enqueued = EnqueueIdle(request, context, *transfer);
+  } else {
+    enqueued = EnqueueDeferred(request, context, *transfer);
+  }
+  if (enqueued.ending != Ending::kComplete) {
+    absl::MutexLock lock(&mutex_);
+    core_->FinishEnqueue(key, *transfer, enqueued.chunks, enqueued.ending);
+    // A mover may still be filling a slot for a chunk that now never comes; the next transfer may use that slot.
+    while (transfer->moves_in_progress > 0) {
+      around_.parking->Await(mutex_, "movers leave a transfer that ended early",
+                             [&] { return transfer->moves_in_progress == 0; }, kProbeNanos);
+    }
+    return enqueued.status;
+  }
+
+  CopyResult result;
+  result.outcome = request.wait ? CopyOutcome::kSync : wanted.prefilled ? CopyOutcome::kIdle : CopyOutcome::kDeferred;
+  if (request.wait) {
+    if (absl::Status status = WaitFor(transfer, context); !status.ok()) return status;
+    absl::MutexLock lock(&mutex_);
+    result.slot_wait_nanos = transfer->slot_wait_nanos;
+  }
+  return result;
+}
+
+// The way of the data, host to device: the stream says that it got here (ready); a mover fills the slot of chunk c and permits it; the stream,
+// which waited for that, copies slot to device and says so (done), which frees the slot. Device to host: a mover permits chunk
+// c when its slot is free; the stream copies device to slot and says so (done); a mover drains the slot and says so (drained), for which the
+// stream waits at the end.
+Engine::Enqueued Engine::EnqueueDeferred(const CopyRequest& request, const Context& context,
+                                         const Transfer& transfer) const {
+  const CUdeviceptr line = context.flags + transfer.line * sizeof(FlagLine);
+  std::byte* const ring = ring_memory_.load(std::memory_order_acquire)->bytes();
+  CUstreamBatchMemOpParams operations[2] = {WriteOperation(line + kReadyOffset, transfer.number)};
+  for (uint32_t chunk = 0; chunk < transfer.chunks; ++chunk) {
+    operations[1] = WaitOperation(line + kPermittedOffset, transfer.ChunkSequence(chunk));
+    CUresult code = driver_.StreamBatchMemOp(request.stream, 2, operations, 0);
+    if (code != CUDA_SUCCESS) {
+      return EndEarly(request, context, transfer, chunk, CudaStatus(code, "cuStreamBatchMemOp"));
+    }
+    std::byte* const slot = ring + transfer.ChunkSlot(chunk).offset;
+    const CUdeviceptr device = request.device + transfer.ChunkOffset(chunk);
+    const size_t bytes = transfer.ChunkBytes(chunk);
+    code = request.direction == Direction::kHostToDevice
+               ? driver_.MemcpyHtoDAsync(device, slot, bytes, request.stream)
+               : driver_.MemcpyDtoHAsync(slot, device, bytes, request.stream);
+    if (code != CUDA_SUCCESS) {
+      return EndEarly(request, context, transfer, chunk,
+                      CudaStatus(code, request.direction == Direction::kHostToDevice ? "cuMemcpyHtoDAsync"
+                                                                                     : "cuMemcpyDtoHAsync"));
+    }
+    operations[0] = WriteOperation(line + kDoneOffset, transfer.ChunkSequence(chunk));
+  }
+  const bool drains = request.direction == Direction::kDeviceToHost;
+  if (drains) operations[1] = WaitOperation(line + kDrainedOffset, transfer.LastSequence());
+  const CUresult code = driver_.StreamBatchMemOp(request.stream, drains ? 2 : 1, operations, 0);
+  if (code != CUDA_SUCCESS) {
+    return EndEarly(request, context, transfer, transfer.chunks, CudaStatus(code, "cuStreamBatchMemOp"));
+  }
+  return Enqueued{absl::OkStatus(), transfer.chunks, Ending::kComplete};
+}
+
+Engine::Enqueued Engine::EnqueueIdle(const CopyRequest& request, const Context& context,
+                                     const Transfer& transfer) const {
+  const std::byte* const slot =
+      ring_memory_.load(std::memory_order_acquire)->bytes() + transfer.slots[0].offset;
+  CUresult code = driver_.MemcpyHtoDAsync(request.device, slot, request.bytes, request.stream);
+  if (code != CUDA_SUCCESS) {
+    return EndEarly(request, context, transfer, 0, CudaStatus(code, "cuMemcpyHtoDAsync"));
+  }
+  code = driver_.StreamWriteValue32(request.stream,
+                                    context.flags + transfer.line * sizeof(FlagLine) + kDoneOffset,
+                                    transfer.LastSequence(), CU_STREAM_WRITE_VALUE_DEFAULT);
+  if (code != CUDA_SUCCESS) {
+    return EndEarly(request, context, transfer, 1, CudaStatus(code, "cuStreamWriteValue32"));
+  }
+  return Enqueued{absl::OkStatus(), 1, Ending::kComplete};
+}
+
+// A call failed after `chunks` copies were accepted. One more write tells when these are over; without it nobody can know.
+Engine::Enqueued Engine::EndEarly(const CopyRequest& request, const Context& context, const Transfer& transfer,
+                                  uint32_t chunks, absl::Status status) const {
+  const CUdeviceptr line = context.flags + transfer.line * sizeof(FlagLine);
+  const CUresult code = driver_.StreamWriteValue32(request.stream, line + kDoneOffset, transfer.LastSequence(),
+                                                   CU_STREAM_WRITE_VALUE_DEFAULT);
+  return Enqueued{std::move(status), chunks, code == CUDA_SUCCESS ? Ending::kEndedEarly : Ending::kLost};
+}
+
+// --- Waiting --------------------------------------------------------------------------------------------------------
+
+absl::Status Engine::WaitFor(const std::shared_ptr<Transfer>& transfer, const Context& context) {
+  uint64_t probed_nanos = around_.parking->NowNanos();
+  for (;;) {
+    Move move;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (transfer->retired) {
+        core_->Observe(around_.parking->NowNanos());
+        return absl::OkStatus();
+      }
+      if (transfer->lost) break;
+      if (!core_->Take(around_.parking->NowNanos(), transfer.get(), &move)) {
+        around_.parking->Await(
+            mutex_, "a synchronous copy",
+            [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+              return transfer->retired || transfer->lost || core_->CanProgress(*transfer);
+            },
+            kLookNanos);
+      }
+    }
+    if (move.transfer != nullptr) {
+      CarryOut(move);
+      FinishMove(move);
+      continue;
+    }
+    const uint64_t now = around_.parking->NowNanos();
+    if (now - probed_nanos >= kProbeNanos || around_.parking->NowNanos() == 0) {
+      probed_nanos = now;
+      if (absl::Status status = Probe(context); !status.ok()) return status;
+    }
+  }
+  absl::Status status = Probe(context);
+  return status.ok() ? CudaStatus(CUDA_ERROR_UNKNOWN, "a synchronous copy whose end the driver refused") : status;
+}
+
+absl::Status Engine::Probe(const Context& context) {
+  const CUresult code = driver_.EventQuery(context.probe);
+  if (code == CUDA_SUCCESS || code == CUDA_ERROR_NOT_READY) return absl::OkStatus();
+  absl::MutexLock lock(&mutex_);
+  core_->LoseContext(&context);
+  return CudaStatus(code, "the context of a copy in flight");
+}
+
+void Engine::WaitForHost(const void* begin, size_t bytes) {
+  if (abandoned_.load(std::memory_order_acquire)) return;
+  const auto* const first = static_cast<const std::byte*>(begin);
+  for (;;) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (core_ == nullptr || !core_->TouchesHost(first, first + bytes)) return;
+      if (around_.parking->Await(
+              mutex_, "copies of a block that is being freed",
+              [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !core_->TouchesHost(first, first + bytes); },
+              kProbeNanos)) {
+        return;
+      }
+    }
+    std::vector<const Context*> contexts;
+    {
+      absl::MutexLock lock(&setup_mutex_);
+      for (const auto& [handle, context] : contexts_) contexts.push_back(context);
+    }
+    for (const Context* context : contexts) {
+      const ContextScope scope(driver_, context->handle);
+      // A context that cannot be made current any more is as lost as one that answers an error.
+      if (scope.status().ok()) {
+        Probe(*context).IgnoreError();  // the free itself succeeds all the same
+      } else {
+        absl::MutexLock lock(&mutex_);
+        core_->LoseContext(context);
+      }
+    }
+  }
+}
+
+// --- Moving ---------------------------------------------------------------------------------------------------------
+
+void Engine::CarryOut(const Move& move) const {
+  if (move.transfer->direction == Direction::kHostToDevice) {
+    options_.kernels.CopyIn(move.to, move.from, move.bytes);
+  } else {
+    options_.kernels.CopyOut(move.to, move.from, move.bytes);
+  }
+}
+
+void Engine::FinishMove(const Move& move) {
+  absl::MutexLock lock(&mutex_);
+  core_->Finish(move);
+}
+
+bool Engine::TakeMove(const Transfer* only, Move* move) {
+  absl::MutexLock lock(&mutex_);
+  return core_ != nullptr && core_->Take(os::MonotonicNanos(), only, move);
+}
+
+void Engine::MoverBody() {
+  while (!movers_->stopping()) {
+    Move move;
+    bool taken = TakeMove(nullptr, &move);
+    if (!taken && !polling_.exchange(true, std::memory_order_acq_rel)) {
+      taken = PollForMove(&move);
+      polling_.store(false, std::memory_order_release);
+      if (taken) {
+        absl::MutexLock lock(&mutex_);
+        if (core_->CanProgress()) {
+          work_epoch_.fetch_add(1, std::memory_order_release);
+          work_.SignalAll();
+        }
+      }
+    } else if (!taken) {
+      FollowPoller();
+    }
+    if (taken) {
+      CarryOut(move);
+      FinishMove(move);
+    }
+  }
+}
+
+// The one mover that watches the flags: spinning at first, then ever so often. False when the pool stops.
+bool Engine::PollForMove(Move* move) {
+  uint64_t since = os::MonotonicNanos();
+  while (!movers_->stopping()) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (core_ == nullptr || core_->idle()) {
+        if (movers_->stopping()) return false;
+        published_.Wait(&mutex_);
+        since = os::MonotonicNanos();
+        continue;
+      }
+      if (core_->Take(os::MonotonicNanos(), nullptr, move)) return true;
+      if (core_->idle()) continue;
+    }
+    if (os::MonotonicNanos() - since < kSpinNanos) {
+      for (int i = 0; i < 32; ++i) os::CpuPause();
+    } else {
+      os::SleepMicros(kPollSleepMicros);
+    }
+  }
+  return false;
+}
+
+// The others spin for a while on a word that the polling one raises, then sleep until it does.
+void Engine::FollowPoller() {
+  const uint64_t seen = work_epoch_.load(std::memory_order_acquire);
+  const uint64_t since = os::MonotonicNanos();
+  while (os::MonotonicNanos() - since < kSpinNanos) {
+    if (work_epoch_.load(std::memory_order_acquire) != seen || movers_->stopping() ||
+        !polling_.load(std::memory_order_acquire)) {
+      return;
+    }
+    for (int i = 0; i < 32; ++i) os::CpuPause();
+  }
+  absl::MutexLock lock(&mutex_);
+  while (work_epoch_.load(std::memory_order_acquire) == seen && !movers_->stopping()) work_.Wait(&mutex_);
+}
+
+// --- Looking --------------------------------------------------------------------------------------------------------
+
+absl::Status Engine::ring_status() const {
+  absl::MutexLock lock(&setup_mutex_);
+  return ring_status_;
+}
+
+size_t Engine::pinned_bytes() const {
+  const RingMemory* const ring = ring_memory_.load(std::memory_order_acquire);
+  return ring == nullptr ? 0 : ring->pinned_bytes();
+}
+
+size_t Engine::quarantined_bytes() const {
+  absl::MutexLock lock(&mutex_);
+  return core_ == nullptr ? 0 : core_->quarantined_bytes();
+}
+
+size_t Engine::outstanding() const {
+  absl::MutexLock lock(&mutex_);
+  return core_ == nullptr ? 0 : core_->outstanding();
+}
+
+void Engine::AbandonAfterFork() {
+  abandoned_.store(true, std::memory_order_release);
+  if (movers_ != nullptr) movers_->AbandonAfterFork();
+}
+
+bool Engine::CanStep() const {
+  absl::MutexLock lock(&mutex_);
+  return core_ != nullptr && core_->CanProgress();
+}
+
+bool Engine::StepTake(Move* move) {
+  absl::MutexLock lock(&mutex_);
+  return core_ != nullptr && core_->Take(around_.parking->NowNanos(), nullptr, move);
+}
+
+void Engine::CheckInvariants() const {
+  absl::MutexLock lock(&mutex_);
+  if (core_ != nullptr) core_->CheckInvariants();
+}
+
+}  // namespace pinring

@@ -1,0 +1,94 @@
+#ifndef PINRING_SRC_OS_THREADS_H_
+#define PINRING_SRC_OS_THREADS_H_
+
+// Threads, processors, clocks and fork.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#if defined(__x86_64__) || defined(__i386__) || defined(_M_X64)
+#include <immintrin.h>
+#endif
+
+namespace pinring::os {
+
+// A thread of the library. It takes no asynchronous signal of the program's, so
+// that a handler never runs on it; faults of its own (SIGSEGV, SIGBUS, ...)
+// reach the program's handlers as from any thread.
+//
+// Movable, not thread-safe. Join or Abandon it before it is destroyed; the
+// destructor joins otherwise.
+class Thread {
+ public:
+  // Starts a thread named `name` (Linux keeps 15 characters) that runs `body`.
+  // Errors: kResourceExhausted.
+  [[nodiscard]] static absl::StatusOr<Thread> Start(absl::string_view name,
+                                                    std::function<void()> body);
+
+  Thread() = default;
+  Thread(Thread&& other) noexcept
+      : handle_(std::exchange(other.handle_, 0)),
+        joinable_(std::exchange(other.joinable_, false)) {}
+  Thread& operator=(Thread&& other) noexcept;
+  ~Thread() { Join(); }
+
+  bool joinable() const { return joinable_; }
+
+  // Waits until `body` has returned and the thread is gone. Nothing happens
+  // when there is no thread to join.
+  void Join();
+
+  // Forgets the thread: in the child of fork, where it does not exist.
+  void Abandon() { joinable_ = false; }
+
+ private:
+  Thread(uintptr_t handle) : handle_(handle), joinable_(true) {}
+
+  uintptr_t handle_ = 0;  // pthread_t or HANDLE.
+  bool joinable_ = false;
+};
+
+// The name of the calling thread, as debuggers and `top` show it.
+void SetThreadName(absl::string_view name);
+[[nodiscard]] std::string ThreadName();
+
+// How many processors this process may use: those in its affinity mask, or
+// fewer when its control groups allow less processor time (rounded up). At
+// least 1. Reads files; not for hot paths.
+[[nodiscard]] int UsableCpus();
+
+// Sleeps for at least `micros`, whatever signals arrive.
+void SleepMicros(uint64_t micros);
+
+// Lets another thread run on this processor.
+void YieldThread();
+
+// Tells the processor that this is a spinning loop.
+inline void CpuPause() {
+#if defined(__x86_64__) || defined(__i386__) || defined(_M_X64)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+}
+
+// Nanoseconds of a clock that only goes forward; its zero means nothing.
+[[nodiscard]] uint64_t MonotonicNanos();
+
+[[nodiscard]] int64_t ProcessId();
+
+// Has fork call `prepare` before (the latest registered first), `parent` and
+// `child` after it, in the process of that name; each may be null. There is no
+// way to take handlers back. Nothing happens on systems without fork.
+// Errors: kResourceExhausted.
+absl::Status AtFork(void (*prepare)(), void (*parent)(), void (*child)());
+
+}  // namespace pinring::os
+
+#endif  // PINRING_SRC_OS_THREADS_H_

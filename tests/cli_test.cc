@@ -1,0 +1,191 @@
+// The pinring command from outside: exit codes and what is printed where.
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "gtest/gtest.h"
+#include "src/capi/options.h"
+#include "src/cli/flags.h"
+
+namespace pinring {
+namespace {
+
+struct Outcome {
+  int exit_status = -1;
+  std::string out;
+  std::string err;
+};
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// Runs a shell command line.
+Outcome Shell(const std::string& line) {
+  const std::string base = testing::TempDir() + "/pinring_cli_test";
+  const std::string command =
+      absl::StrCat("( ", line, " ) > ", base, ".out 2> ", base,
+                   ".err < /dev/null; echo $? > ", base, ".status");
+  Outcome outcome;
+  if (std::system(command.c_str()) != 0) return outcome;
+  if (!absl::SimpleAtoi(ReadFile(base + ".status"), &outcome.exit_status)) {
+    outcome.exit_status = -1;
+  }
+  outcome.out = ReadFile(base + ".out");
+  outcome.err = ReadFile(base + ".err");
+  return outcome;
+}
+
+Outcome Pinring(const std::string& arguments,
+                const std::string& environment = "") {
+  return Shell(absl::StrCat(environment, " ", PINRING_COMMAND, " ", arguments));
+}
+
+size_t Lines(absl::string_view text) {
+  size_t lines = 0;
+  for (const char c : text) lines += c == '\n';
+  return lines;
+}
+
+TEST(CliTest, VersionIsOneLine) {
+  const Outcome outcome = Pinring("version");
+  EXPECT_EQ(outcome.exit_status, 0);
+  EXPECT_EQ(outcome.out,
+            absl::StrCat("pinring ", PINRING_PROJECT_VERSION, "\n"));
+  EXPECT_EQ(Pinring("--version").out, outcome.out);
+}
+
+TEST(CliTest, HelpListsTheCommandsAndTheirFlags) {
+  const Outcome outcome = Pinring("help");
+  EXPECT_EQ(outcome.exit_status, 0);
+  for (const char* command : {"demo", "options", "version", "help"}) {
+    EXPECT_TRUE(absl::StrContains(outcome.out, command));
+  }
+  const Outcome demo = Pinring("help demo");
+  EXPECT_EQ(demo.exit_status, 0);
+  EXPECT_TRUE(absl::StrContains(demo.out, "--size=BYTES"));
+  EXPECT_EQ(Pinring("demo --help").out, demo.out);
+}
+
+TEST(CliTest, WhatMakesNoSenseIsNamedOnStandardErrorAndExitsWith2) {
+  const struct {
+    const char* arguments;
+    const char* named;
+  } kCases[] = {
+      {"", "usage:"},
+      {"dance", "dance"},
+      {"help dance", "dance"},
+      {"demo --speed=9", "--speed=9"},
+      {"demo loud", "loud"},
+      {"demo --size=huge", "--size=huge"},
+      {"demo --size=0", "--size=0"},
+      {"demo --size", "--size"},
+      {"demo --json=1", "--json"},
+      {"demo --streams=0", "--streams=0"},
+      {"demo --streams=1000", "--streams=1000"},
+      {"demo --size=1MiB --size=2MiB", "twice"},
+      {"options --json", "--json"},
+      {"version 2", "unknown argument 2"},
+  };
+  for (const auto& [arguments, named] : kCases) {
+    const Outcome outcome = Pinring(arguments);
+    EXPECT_EQ(outcome.exit_status, 2) << arguments;
+    EXPECT_EQ(outcome.out, "") << arguments;
+    EXPECT_TRUE(absl::StrContains(outcome.err, named))
+        << arguments << ": " << outcome.err;
+  }
+}
+
+TEST(CliTest, OptionsShowsTheValuesOfTheEnvironment) {
+  const Outcome outcome = Pinring("options", "PINRING_RING_BYTES=96MiB");
+  EXPECT_EQ(outcome.exit_status, 0);
+  EXPECT_TRUE(absl::StrContains(outcome.out, "96MiB"));
+  for (const OptionInfo& info : OptionTable()) {
+    EXPECT_TRUE(absl::StrContains(outcome.out, info.environment));
+  }
+  EXPECT_EQ(Pinring("options --markdown").out, FormatOptionsMarkdown());
+}
+
+TEST(CliTest, ABadVariableIsNamed) {
+  for (const char* command : {"options", "demo --size=1MiB"}) {
+    const Outcome outcome = Pinring(command, "PINRING_RING_BYTES=lots");
+    EXPECT_EQ(outcome.exit_status, 1) << command;
+    EXPECT_TRUE(absl::StrContains(outcome.err, "PINRING_RING_BYTES=lots"))
+        << outcome.err;
+  }
+}
+
+TEST(CliTest, DemoCopiesComparesAndShowsTheUsage) {
+  const Outcome outcome = Pinring("demo --size=24MiB --streams=3");
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.out << outcome.err;
+  EXPECT_TRUE(
+      absl::StrContains(outcome.out, "Right: 0 wrong bytes of 24.0 MiB"))
+      << outcome.out;
+  for (const char* word : {"source", "destination", "Really pinned at most",
+                           "limit 96.0 MiB", "copying: 48.0 MiB"}) {
+    EXPECT_TRUE(absl::StrContains(outcome.out, word)) << word;
+  }
+  const std::string first = outcome.out.substr(0, outcome.out.find('\n'));
+  if (absl::StartsWith(first, "Simulated device")) {
+    EXPECT_FALSE(absl::StrContains(outcome.out, "/s")) << outcome.out;
+    EXPECT_FALSE(absl::StrContains(outcome.err, "/s"));
+  } else {
+    EXPECT_TRUE(absl::StartsWith(first, "Device: ")) << first;
+    EXPECT_TRUE(absl::StrContains(outcome.out, "GB/s"));
+  }
+}
+
+TEST(CliTest, DemoPrintsExactlyOneJsonObject) {
+  const Outcome outcome = Pinring("demo --size=9MiB --json");
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+  EXPECT_EQ(Lines(outcome.out), 1u) << outcome.out;
+  const std::string path = testing::TempDir() + "/pinring_cli_test.json";
+  std::ofstream(path) << outcome.out;
+  const Outcome checked =
+      Shell(absl::StrCat("python3 -c \"import json\n"
+                         "d = json.load(open('",
+                         path,
+                         "'))\n"
+                         "assert isinstance(d['device'], str) and d['device']\n"
+                         "assert d['simulated'] in (True, False)\n"
+                         "assert d['bytes'] == 9 << 20\n"
+                         "assert d['wrong_bytes'] == 0\n"
+                         "assert 0 < d['pinned_peak_bytes'] <= "
+                         "d['pinned_limit_bytes'] == 96 << 20\n"
+                         "assert d['usage']['schema'] == 'pinring.usage'\n"
+                         "assert d['ok'] is True and 'error' not in d\n"
+                         "assert ('timing' in d) != d['simulated']\n"
+                         "\""));
+  if (checked.exit_status == 127) GTEST_SKIP() << "no python3";
+  EXPECT_EQ(checked.exit_status, 0) << checked.err << outcome.out;
+}
+
+TEST(CliTest, DemoFailsWithJsonWhereTheSizeDoesNotFit) {
+  const Outcome outcome = Pinring("demo --size=1000TiB --json");
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_TRUE(absl::StrContains(outcome.out, "\"ok\":false")) << outcome.out;
+  EXPECT_TRUE(absl::StrContains(outcome.err, "smaller --size")) << outcome.err;
+}
+
+TEST(FlagsTest, ValuesComeAfterAnEqualsSignOrNext) {
+  constexpr cli::FlagSpec kSpecs[] = {{"size", "BYTES", ""},
+                                      {"json", nullptr, ""}};
+  const auto flags = cli::Flags::Parse(kSpecs, {"--size", "8GiB", "--json"});
+  ASSERT_TRUE(flags.ok());
+  EXPECT_EQ(flags->Get("size"), "8GiB");
+  EXPECT_TRUE(flags->Has("json"));
+  EXPECT_EQ(cli::Flags::Parse(kSpecs, {"--size="})->Get("size"), "");
+  EXPECT_FALSE(cli::Flags::Parse(kSpecs, {"-json"}).ok());
+}
+
+}  // namespace
+}  // namespace pinring

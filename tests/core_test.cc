@@ -1,0 +1,331 @@
+#include "src/engine/core.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace pinring {
+namespace {
+
+constexpr size_t kChunk = 64;
+
+// A ring, its flags, and streams that are stepped by hand.
+class CoreTest : public testing::Test {
+ protected:
+  CoreOptions Options(size_t slots_per_stream, size_t ring_slots) {
+    CoreOptions options;
+    options.ring_bytes = ring_slots * kChunk;
+    options.unit_bytes = kChunk;
+    options.division = {kChunk, slots_per_stream};
+    options.piece_bytes = 40;  // chunks take two pieces
+    options.lines = 8;
+    return options;
+  }
+
+  void Make(const CoreOptions& options) {
+    ring_.assign(options.ring_bytes, std::byte{0});
+    flags_ = std::make_unique<FlagLine[]>(options.lines);
+    for (uint32_t i = 0; i < options.lines; ++i) {
+      flags_[i].ready = options.first_sequence;
+      flags_[i].done = options.first_sequence;
+      flags_[i].permitted = options.first_sequence;
+      flags_[i].drained = options.first_sequence;
+    }
+    core_ = std::make_unique<Core>(options, ring_.data(), flags_.get());
+  }
+
+  std::shared_ptr<Transfer> Publish(uint64_t stream, Direction direction,
+                                    std::vector<std::byte>& host) {
+    TransferRequest request;
+    request.direction = direction;
+    request.host = host.data();
+    request.bytes = host.size();
+    return core_->Publish(StreamKey{this, stream}, request).transfer;
+  }
+
+  // Moves everything that may move now.
+  int MoveAll() {
+    int moves = 0;
+    Move move;
+    while (core_->Take(0, nullptr, &move)) {
+      std::memcpy(move.to, move.from, move.bytes);
+      core_->Finish(move);
+      ++moves;
+    }
+    core_->CheckInvariants();
+    return moves;
+  }
+
+  // The stream reaches the transfer.
+  void Reach(const Transfer& t) { flags_[t.line].ready = t.number; }
+
+  // The stream's next step on chunk `chunk`; false while it has to wait.
+  bool Copy(const Transfer& t, uint32_t chunk, std::vector<std::byte>& device) {
+    if (!AtLeast(flags_[t.line].permitted, t.ChunkSequence(chunk)))
+      return false;
+    std::byte* slot = ring_.data() + t.ChunkSlot(chunk).offset;
+    std::byte* at = device.data() + t.ChunkOffset(chunk);
+    if (t.direction == Direction::kHostToDevice) {
+      std::memcpy(at, slot, t.ChunkBytes(chunk));
+    } else {
+      std::memcpy(slot, at, t.ChunkBytes(chunk));
+    }
+    flags_[t.line].done = t.ChunkSequence(chunk);
+    return true;
+  }
+
+  static std::vector<std::byte> Random(size_t bytes) {
+    static std::mt19937 random(7);
+    std::vector<std::byte> data(bytes);
+    for (std::byte& b : data) b = static_cast<std::byte>(random());
+    return data;
+  }
+
+  std::vector<std::byte> ring_;
+  std::unique_ptr<FlagLine[]> flags_;
+  std::unique_ptr<Core> core_;
+};
+
+TEST_F(CoreTest, HostIsReadOnlyWhenTheStreamGetsThere) {
+  Make(Options(2, 2));
+  std::vector<std::byte> host = Random(100);
+  auto transfer = Publish(1, Direction::kHostToDevice, host);
+  ASSERT_NE(transfer, nullptr);
+  EXPECT_EQ(MoveAll(), 0);
+  const std::vector<std::byte> late = Random(100);
+  std::copy(late.begin(), late.end(), host.begin());
+  Reach(*transfer);
+  EXPECT_GT(MoveAll(), 0);
+  std::vector<std::byte> device(100);
+  ASSERT_TRUE(Copy(*transfer, 0, device));
+  ASSERT_TRUE(Copy(*transfer, 1, device));
+  EXPECT_EQ(device, late);
+  MoveAll();
+  EXPECT_TRUE(transfer->retired);
+  EXPECT_TRUE(core_->idle());
+}
+
+TEST_F(CoreTest, SlotIsFilledAgainOnlyAfterItsCopy) {
+  Make(Options(1, 1));
+  std::vector<std::byte> host = Random(3 * kChunk);
+  std::vector<std::byte> device(host.size());
+  auto transfer = Publish(1, Direction::kHostToDevice, host);
+  Reach(*transfer);
+  for (uint32_t chunk = 0; chunk < 3; ++chunk) {
+    EXPECT_EQ(MoveAll(), 2);  // two pieces, one chunk
+    EXPECT_FALSE(AtLeast(flags_[transfer->line].permitted,
+                         transfer->ChunkSequence(chunk) + 1));
+    ASSERT_TRUE(Copy(*transfer, chunk, device));
+  }
+  EXPECT_EQ(device, host);
+}
+
+TEST_F(CoreTest, DeviceToHostIsPermittedAheadAndDrainedInOrder) {
+  Make(Options(2, 2));
+  std::vector<std::byte> device = Random(3 * kChunk + 5);
+  std::vector<std::byte> host(device.size());
+  auto transfer = Publish(1, Direction::kDeviceToHost, host);
+  MoveAll();
+  Reach(*transfer);
+  ASSERT_TRUE(Copy(*transfer, 0, device));
+  ASSERT_TRUE(Copy(*transfer, 1, device));
+  EXPECT_FALSE(Copy(*transfer, 2, device));  // its slot is not drained
+  EXPECT_FALSE(AtLeast(flags_[transfer->line].drained,
+                       transfer->ChunkSequence(0)));
+  MoveAll();
+  ASSERT_TRUE(Copy(*transfer, 2, device));
+  ASSERT_TRUE(Copy(*transfer, 3, device));
+  EXPECT_FALSE(transfer->retired);
+  MoveAll();
+  EXPECT_TRUE(AtLeast(flags_[transfer->line].drained, transfer->LastSequence()));
+  EXPECT_TRUE(transfer->retired);
+  EXPECT_EQ(host, device);
+}
+
+TEST_F(CoreTest, DrainedRisesInOrderWhenPiecesFinishOutOfOrder) {
+  Make(Options(2, 2));
+  std::vector<std::byte> device = Random(2 * kChunk);
+  std::vector<std::byte> host(device.size());
+  auto transfer = Publish(1, Direction::kDeviceToHost, host);
+  MoveAll();
+  Reach(*transfer);
+  Copy(*transfer, 0, device);
+  Copy(*transfer, 1, device);
+  std::vector<Move> moves(4);
+  for (Move& move : moves) {
+    ASSERT_TRUE(core_->Take(0, nullptr, &move));
+    std::memcpy(move.to, move.from, move.bytes);
+  }
+  core_->Finish(moves[3]);
+  core_->Finish(moves[2]);
+  core_->Finish(moves[1]);
+  EXPECT_FALSE(
+      AtLeast(flags_[transfer->line].drained, transfer->ChunkSequence(0)));
+  core_->Finish(moves[0]);
+  EXPECT_TRUE(AtLeast(flags_[transfer->line].drained, transfer->LastSequence()));
+  EXPECT_EQ(host, device);
+}
+
+TEST_F(CoreTest, SlotStaysWithItsStreamUntilRetired) {
+  Make(Options(1, 1));
+  std::vector<std::byte> a = Random(kChunk);
+  std::vector<std::byte> b = Random(kChunk);
+  std::vector<std::byte> device(kChunk);
+  auto first = Publish(1, Direction::kHostToDevice, a);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(Publish(2, Direction::kHostToDevice, b), nullptr);
+  Reach(*first);
+  MoveAll();
+  EXPECT_EQ(Publish(2, Direction::kHostToDevice, b), nullptr);
+  ASSERT_TRUE(Copy(*first, 0, device));
+  MoveAll();
+  auto second = Publish(2, Direction::kHostToDevice, b);
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(second->line, first->line);  // most recently used first
+  EXPECT_EQ(second->first, first->LastSequence());
+}
+
+TEST_F(CoreTest, NewOwnerContinuesTheNumbersOfTheLineAcrossTheWrap) {
+  for (const Sequence start :
+       {std::numeric_limits<Sequence>::max() - 3, Sequence{0x7ffffffd}}) {
+    CoreOptions options = Options(2, 2);
+    options.first_sequence = start;
+    Make(options);
+    for (uint64_t stream = 1; stream <= 6; ++stream) {
+      std::vector<std::byte> host = Random(3 * kChunk);
+      std::vector<std::byte> device(host.size());
+      const Direction direction = stream % 2 == 0 ? Direction::kHostToDevice
+                                                  : Direction::kDeviceToHost;
+      if (direction == Direction::kDeviceToHost) std::swap(host, device);
+      auto transfer = Publish(stream, direction, host);
+      ASSERT_NE(transfer, nullptr);
+      Reach(*transfer);
+      for (uint32_t chunk = 0; chunk < 3; ++chunk) {
+        MoveAll();
+        ASSERT_TRUE(Copy(*transfer, chunk, device)) << start << " " << stream;
+      }
+      MoveAll();
+      EXPECT_TRUE(transfer->retired);
+      EXPECT_EQ(host, device);
+    }
+  }
+}
+
+TEST_F(CoreTest, TransferThatEndedEarlyDoesNotHoldTheNextOne) {
+  for (uint32_t enqueued = 0; enqueued < 4; ++enqueued) {
+    for (const Direction direction :
+         {Direction::kHostToDevice, Direction::kDeviceToHost}) {
+      Make(Options(2, 2));
+      std::vector<std::byte> host = Random(4 * kChunk);
+      std::vector<std::byte> device = Random(4 * kChunk);
+      const StreamKey key{this, 1};
+      auto cut = Publish(1, direction, host);
+      Reach(*cut);
+      MoveAll();
+      core_->FinishEnqueue(key, *cut, enqueued, Ending::kEndedEarly);
+      auto next = Publish(1, Direction::kHostToDevice, host);
+      ASSERT_NE(next, nullptr);
+      for (uint32_t chunk = 0; chunk < enqueued; ++chunk) {
+        MoveAll();
+        ASSERT_TRUE(Copy(*cut, chunk, device)) << enqueued << " " << chunk;
+      }
+      MoveAll();
+      flags_[cut->line].done = cut->LastSequence();
+      MoveAll();
+      EXPECT_TRUE(cut->retired) << enqueued;
+      Reach(*next);
+      for (uint32_t chunk = 0; chunk < 4; ++chunk) {
+        MoveAll();
+        ASSERT_TRUE(Copy(*next, chunk, device)) << enqueued << " " << chunk;
+      }
+      MoveAll();
+      EXPECT_EQ(device, host);
+      EXPECT_TRUE(core_->idle());
+    }
+  }
+}
+
+TEST_F(CoreTest, LostTransferKeepsItsSlotsInQuarantine) {
+  Make(Options(1, 2));
+  std::vector<std::byte> host = Random(2 * kChunk);
+  const StreamKey key{this, 1};
+  auto lost = Publish(1, Direction::kHostToDevice, host);
+  Reach(*lost);
+  Move held;
+  ASSERT_TRUE(core_->Take(0, nullptr, &held));
+  core_->FinishEnqueue(key, *lost, 1, Ending::kLost);
+  EXPECT_EQ(MoveAll(), 0);
+  EXPECT_TRUE(lost->lost);
+  EXPECT_EQ(core_->quarantined_bytes(), kChunk);
+  // A mover still reads the block.
+  EXPECT_TRUE(core_->TouchesHost(host.data(), host.data() + 1));
+  core_->Finish(held);
+  EXPECT_FALSE(core_->TouchesHost(host.data(), host.data() + host.size()));
+  // The same stream goes on with another line and another slot.
+  auto next = Publish(1, Direction::kHostToDevice, host);
+  ASSERT_NE(next, nullptr);
+  EXPECT_NE(next->line, lost->line);
+  EXPECT_NE(next->slots[0].offset, lost->slots[0].offset);
+  core_->CheckInvariants();
+}
+
+TEST_F(CoreTest, LosingAContextLosesItsTransfersOnly) {
+  Make(Options(1, 2));
+  std::vector<std::byte> host = Random(kChunk);
+  int other = 0;
+  TransferRequest request{Direction::kHostToDevice, host.data(), host.size()};
+  auto mine = core_->Publish(StreamKey{this, 1}, request).transfer;
+  auto theirs = core_->Publish(StreamKey{&other, 1}, request).transfer;
+  ASSERT_TRUE(mine != nullptr && theirs != nullptr);
+  core_->LoseContext(this);
+  EXPECT_TRUE(mine->lost);
+  EXPECT_FALSE(theirs->lost);
+  EXPECT_EQ(core_->outstanding(), 1u);
+  core_->CheckInvariants();
+}
+
+TEST_F(CoreTest, TouchesHostSeesInteriorAddressesUntilRetired) {
+  Make(Options(1, 1));
+  std::vector<std::byte> host = Random(kChunk);
+  std::vector<std::byte> device(kChunk);
+  auto transfer = Publish(1, Direction::kHostToDevice, host);
+  EXPECT_TRUE(core_->TouchesHost(host.data() + 10, host.data() + 11));
+  EXPECT_FALSE(core_->TouchesHost(host.data() + kChunk, host.data() + 2 * kChunk));
+  Reach(*transfer);
+  MoveAll();
+  Copy(*transfer, 0, device);
+  MoveAll();
+  EXPECT_FALSE(core_->TouchesHost(host.data(), host.data() + kChunk));
+}
+
+TEST_F(CoreTest, EveryStreamOfAThousandGetsASlotOfTheDefaultRing) {
+  CoreOptions options;
+  options.ring_bytes = size_t{64} << 20;
+  options.reserve_bytes = size_t{16} << 20;
+  options.lines = 2048;
+  ring_.clear();
+  flags_ = std::make_unique<FlagLine[]>(options.lines);
+  for (uint32_t i = 0; i < options.lines; ++i) {
+    flags_[i].ready = flags_[i].done = 0;
+    flags_[i].permitted = flags_[i].drained = 0;
+  }
+  // No byte of the ring is touched here.
+  Core core(options, nullptr, flags_.get());
+  TransferRequest request;
+  request.bytes = size_t{1} << 20;
+  size_t streams = 0;
+  while (core.Publish(StreamKey{this, streams}, request).transfer != nullptr) {
+    ++streams;
+  }
+  EXPECT_GE(streams, 1024u);
+  core.CheckInvariants();
+}
+
+}  // namespace
+}  // namespace pinring
