@@ -16,25 +16,47 @@ Supply FreshRing() {
   return Supply{64 * kMiB, 8 * kKiB, 48 * kMiB, 16 * kMiB, 16 * kMiB};
 }
 
-TEST(DivisionTest, OneFlowingStreamAloneGetsNearlyAllInFourSlots) {
-  const Share share =
-      DivideRing({}, {.transfer_bytes = kGiB, .flows = true, .alone = true},
-                 FreshRing());
+TEST(DivisionTest, CallerThatWaitsAloneGetsAllButTheReserveInFourSlots) {
+  const Share share = DivideRing(
+      {}, {.transfer_bytes = kGiB, .waits = true}, FreshRing());
   EXPECT_EQ(share.slots, 4u);
   EXPECT_EQ(share.slot_bytes, 12 * kMiB);
   EXPECT_FALSE(share.reserved);
 }
 
+TEST(DivisionTest, IdleStreamLeavesSomeForTheNextOne) {
+  const Share share =
+      DivideRing({}, {.transfer_bytes = kGiB, .idle = true}, FreshRing());
+  EXPECT_EQ(share.slots * share.slot_bytes, 32 * kMiB);
+}
+
+TEST(DivisionTest, StreamsThatCameTogetherLatelyShareEqually) {
+  for (const bool idle : {true, false}) {
+    const Share share = DivideRing(
+        {}, {.transfer_bytes = kGiB, .idle = idle, .streams = 8}, FreshRing());
+    EXPECT_EQ(share.slots * share.slot_bytes, 6 * kMiB);
+  }
+}
+
+TEST(DivisionTest, ReserveStillGivesChunksThatFitTheDriversQueue) {
+  Supply supply = FreshRing();
+  supply.free_bytes = 0;
+  const Share share =
+      DivideRing({}, {.transfer_bytes = 64 * kMiB, .streams = 3}, supply);
+  EXPECT_TRUE(share.reserved);
+  EXPECT_LE(64 * kMiB / share.slot_bytes, kMaxChunks);
+}
+
 TEST(DivisionTest, StreamThatMayBeStalledGetsAnEighthAtMost) {
   const Share share = DivideRing(
-      {}, {.transfer_bytes = kGiB, .flows = false, .alone = true}, FreshRing());
+      {}, {.transfer_bytes = kGiB, .idle = false}, FreshRing());
   EXPECT_LE(share.slots * share.slot_bytes, 8 * kMiB);
   EXPECT_GE(share.slots * share.slot_bytes, 4 * kMiB);
 }
 
 TEST(DivisionTest, HugeStalledTransferGetsChunksThatFitTheDriversQueue) {
   const Share share =
-      DivideRing({}, {.transfer_bytes = 8 * kGiB, .flows = false, .alone = true},
+      DivideRing({}, {.transfer_bytes = 8 * kGiB, .idle = false},
                  FreshRing());
   ASSERT_GT(share.slots, 0u);
   EXPECT_LE(8 * kGiB / share.slot_bytes, kMaxChunks);
@@ -42,7 +64,7 @@ TEST(DivisionTest, HugeStalledTransferGetsChunksThatFitTheDriversQueue) {
 
 TEST(DivisionTest, SmallTransferTakesOneSmallSlot) {
   const Share share =
-      DivideRing({}, {.transfer_bytes = 5000, .flows = true, .alone = true},
+      DivideRing({}, {.transfer_bytes = 5000, .idle = true},
                  FreshRing());
   EXPECT_EQ(share.slots, 1u);
   EXPECT_EQ(share.slot_bytes, 8 * kKiB);
@@ -51,8 +73,6 @@ TEST(DivisionTest, SmallTransferTakesOneSmallSlot) {
 TEST(DivisionTest, WhoOwnsEnoughTakesNothingMore) {
   const Share share = DivideRing({},
                                  {.transfer_bytes = kGiB,
-                                  .flows = false,
-                                  .alone = true,
                                   .owned_bytes = 8 * kMiB},
                                  FreshRing());
   EXPECT_EQ(share.slots, 0u);
@@ -62,7 +82,7 @@ TEST(DivisionTest, ChosenSlotsAreTaken) {
   const DivisionRules rules{.slot_bytes = 4096, .slots_per_stream = 2};
   const Supply supply{64 * kKiB, 4096, 64 * kKiB, 0, 0};
   Share share = DivideRing(
-      rules, {.transfer_bytes = kMiB, .flows = false, .alone = false}, supply);
+      rules, {.transfer_bytes = kMiB, .idle = false}, supply);
   EXPECT_EQ(share.slots, 2u);
   EXPECT_EQ(share.slot_bytes, 4096u);
   share = HalveShare(rules, share, 4096);

@@ -42,8 +42,9 @@ Core::Published Core::Publish(const StreamKey& stream, const TransferRequest& re
   if (!options_.share_slots_for_test) {
     Demand demand;
     demand.transfer_bytes = static_cast<size_t>(request.bytes);
-    demand.flows = request.flows;
-    demand.alone = by_key_.empty() || (by_key_.size() == 1 && fresh == nullptr);
+    demand.idle = request.idle;
+    demand.waits = request.waits;
+    demand.streams = NoteCrowd(by_key_.size() + (fresh != nullptr ? 1 : 0), request.now_nanos);
     for (const Group& group : owner->groups) demand.owned_bytes += group.total_bytes();
     const Supply supply{arena_.ring_bytes(), arena_.unit_bytes(), arena_.free_bytes(), arena_.reserve_bytes(),
                         arena_.free_reserved_bytes()};
@@ -72,7 +73,7 @@ Core::Published Core::Publish(const StreamKey& stream, const TransferRequest& re
   }
   const uint64_t chunks = (request.bytes + chunk_bytes - 1) / chunk_bytes;
   if (request.prefilled && (chunks != 1 || !UseOver(group->last[group->next]))) return give_up(Refusal::kNoSlot);
-  if (!request.flows && options_.division.slot_bytes == 0 && chunks > kMaxChunks) return give_up(Refusal::kTooDeep);
+  if (!request.idle && !request.waits && options_.division.slot_bytes == 0 && chunks > kMaxChunks) return give_up(Refusal::kTooDeep);
   if (chunks > (uint64_t{1} << 30)) return give_up(Refusal::kTooDeep);
 
   auto transfer = std::make_shared<Transfer>();
@@ -100,6 +101,16 @@ Core::Published Core::Publish(const StreamKey& stream, const TransferRequest& re
   }
   ++outstanding_;
   return {transfer, Refusal::kNone};
+}
+
+// The largest number of streams that owned slots a moment ago. Streams that work together come and go within that time.
+size_t Core::NoteCrowd(size_t streams, uint64_t now_nanos) {
+  constexpr uint64_t kMomentNanos = 20'000'000;
+  if (streams >= crowd_ || now_nanos - crowd_seen_nanos_ > kMomentNanos) {
+    crowd_ = streams;
+    crowd_seen_nanos_ = now_nanos;
+  }
+  return crowd_;
 }
 
 void Core::AssignSlots(Owner& owner, Group& group, Transfer& transfer) {

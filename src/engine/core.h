@@ -45,7 +45,9 @@ struct TransferRequest {
   Direction direction = Direction::kHostToDevice;
   std::byte* host = nullptr;
   uint64_t bytes = 0;
-  bool flows = false;      // see Demand
+  bool idle = false;       // see Demand
+  bool waits = false;
+  uint64_t now_nanos = 0;  // on any clock, or none
   bool prefilled = false;  // only for one chunk on an idle stream; refused (kNoSlot) where it would need two
 };
 
@@ -135,6 +137,7 @@ class Core {
     Sequence chunks = 0;
   };
 
+  size_t NoteCrowd(size_t streams, uint64_t now_nanos);
   Group* ChooseGroup(Owner& owner, uint64_t bytes);
   bool TakeShare(Share share, Group* group);
   void GiveGroup(const Group& group);
@@ -171,6 +174,8 @@ class Core {
   size_t quarantined_lines_ = 0;
   size_t quarantined_bytes_ = 0;
   size_t outstanding_ = 0;
+  size_t crowd_ = 0;  // see NoteCrowd
+  uint64_t crowd_seen_nanos_ = 0;
   size_t cursor_ = 0;  // where the search for a move goes on, so that no stream starves
 };
 

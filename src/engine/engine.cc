@@ -20,8 +20,9 @@ constexpr size_t kIdleCopyBytes = size_t{128} << 10;
 // While it waits, a thread looks at the flags this often, and asks the context for a sticky error that often.
 constexpr uint64_t kLookNanos = 50'000;
 constexpr uint64_t kProbeNanos = 2'000'000;
-// A mover that finds nothing to do spins that long before it sleeps.
-constexpr uint64_t kSpinNanos = 100'000;
+// A mover that finds nothing to do while a transfer is outstanding spins that long before it sleeps: longer than a large
+// chunk is under DMA, since waking up takes a good part of that time.
+constexpr uint64_t kSpinNanos = 500'000;
 constexpr uint64_t kPollSleepMicros = 50;
 
 bool IsDefaultStream(CUstream stream) {
@@ -335,7 +336,9 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request, c
   wanted.direction = request.direction;
   wanted.host = static_cast<std::byte*>(request.host);
   wanted.bytes = request.bytes;
-  wanted.flows = idle || request.wait;
+  wanted.idle = idle;
+  wanted.waits = request.wait;
+  wanted.now_nanos = around_.parking->NowNanos();
   wanted.prefilled = request.direction == Direction::kHostToDevice && idle && non_blocking &&
                      request.bytes <= kIdleCopyBytes;
   Core::Published published;
@@ -579,7 +582,9 @@ bool Engine::PollForMove(Move* move) {
       absl::MutexLock lock(&mutex_);
       if (core_ == nullptr || core_->idle()) {
         if (movers_->stopping()) return false;
+        nothing_outstanding_.store(true, std::memory_order_relaxed);
         published_.Wait(&mutex_);
+        nothing_outstanding_.store(false, std::memory_order_relaxed);
         since = os::MonotonicNanos();
         continue;
       }
@@ -604,6 +609,7 @@ void Engine::FollowPoller() {
         !polling_.load(std::memory_order_acquire)) {
       return;
     }
+    if (nothing_outstanding_.load(std::memory_order_relaxed)) break;
     for (int i = 0; i < 32; ++i) os::CpuPause();
   }
   absl::MutexLock lock(&mutex_);

@@ -187,6 +187,7 @@ class Engine {
   std::atomic<RingMemory*> ring_memory_{nullptr};
 
   std::atomic<bool> polling_{false};        // one mover watches the flags
+  std::atomic<bool> nothing_outstanding_{false};  // a hint: the polling one sleeps until something is
   std::atomic<uint64_t> work_epoch_{0};     // raised under mutex_ when the others should look
   std::unique_ptr<copy::WorkerPool> movers_;
 };

@@ -1,15 +1,35 @@
 #include "src/engine/parking.h"
 
-#include "absl/time/time.h"
+#include <algorithm>
+
 #include "src/os/threads.h"
 
 namespace pinring {
+namespace {
+
+// What is waited for is mostly a flag that the device writes, which wakes nobody: look often for as long as a copy of
+// some MiB takes, then ever less often.
+constexpr uint64_t kSpinNanos = 200'000;
+constexpr int kPausesPerLook = 64;
+constexpr uint64_t kSleepMicros = 50;
+
+}  // namespace
 
 bool ThreadParking::Await(absl::Mutex& mutex, const char* /*why*/, absl::FunctionRef<bool()> ready,
                           uint64_t max_nanos) {
-  return mutex.AwaitWithTimeout(absl::Condition(
-                                    +[](absl::FunctionRef<bool()>* condition) { return (*condition)(); }, &ready),
-                                absl::Nanoseconds(max_nanos));
+  const uint64_t begin = os::MonotonicNanos();
+  uint64_t waited = 0;
+  while (!ready() && waited < max_nanos) {
+    mutex.Unlock();
+    if (waited < kSpinNanos) {
+      for (int i = 0; i < kPausesPerLook; ++i) os::CpuPause();
+    } else {
+      os::SleepMicros(std::min(kSleepMicros, (max_nanos - waited) / 1000 + 1));
+    }
+    mutex.Lock();
+    waited = os::MonotonicNanos() - begin;
+  }
+  return ready();
 }
 
 uint64_t ThreadParking::NowNanos() { return os::MonotonicNanos(); }

@@ -46,31 +46,40 @@ Share DivideRing(const DivisionRules& rules, const Demand& demand, const Supply&
     return Share{RoundUpTo(rules.slot_bytes, supply.unit_bytes), slots, false};
   }
   const size_t eighth = supply.ring_bytes / 8;
-  size_t wanted = std::min(demand.transfer_bytes, supply.ring_bytes);
-  if (demand.flows && demand.alone) {
-    wanted = std::min(wanted, supply.free_bytes);
-  } else if (demand.flows) {
-    wanted = std::min(wanted, std::max(supply.free_bytes / 2, std::min(eighth, supply.free_bytes)));
-  } else if (demand.alone && demand.transfer_bytes / std::max<size_t>(eighth / 2, 1) > kMaxChunks) {
+  const size_t general = supply.ring_bytes - supply.reserve_bytes;
+  size_t most = 0;
+  if (demand.streams > 1) {
+    most = std::min(general / demand.streams, demand.flows() ? general / 2 : eighth);
+  } else if (demand.waits) {
+    most = general;
+  } else if (demand.idle) {
+    // Another stream may come at any time.
+    most = general / 3 * 2;
+  } else if (demand.transfer_bytes / std::max<size_t>(eighth / 2, 1) > kMaxChunks) {
     // Huge, and stalled for all we know: only large chunks keep the call from blocking.
-    wanted = std::min(wanted, supply.free_bytes);
+    most = general;
   } else {
-    wanted = std::min({wanted, eighth, supply.free_bytes / 2});
+    most = eighth;
   }
-  if (demand.owned_bytes >= wanted) return Share{};
-  wanted -= demand.owned_bytes;
+  size_t wanted = std::min({demand.transfer_bytes, most, supply.free_bytes});
+  if (demand.owned_bytes > 0 && demand.owned_bytes >= wanted) return Share{};
+  wanted -= std::min(wanted, demand.owned_bytes);
   if (wanted >= supply.unit_bytes || demand.transfer_bytes < supply.unit_bytes) {
     const size_t bytes = std::max(wanted, supply.unit_bytes);
     if (supply.free_bytes >= std::max(bytes, supply.reserve_bytes / 4)) {
       return Cut(demand.transfer_bytes, bytes, supply.unit_bytes, false);
     }
   }
-  if (demand.owned_bytes != 0) return Share{};
+  // What it owns is enough, if its chunks fit the driver's queue.
+  if (demand.owned_bytes / kSlotsPerShare > demand.transfer_bytes / kMaxChunks) return Share{};
   // From the reserve: less the less is left of it, so that a ring of 64 MiB serves more than a thousand streams.
   size_t small = supply.reserve_bytes / 256;
   for (size_t quarter = 3; quarter >= 1 && supply.free_reserved_bytes * 4 < supply.reserve_bytes * quarter; --quarter) {
     small /= 2;
   }
+  // Enough for chunks that fit the driver's queue, while that leaves enough for others.
+  const size_t chunk = RoundUpTo(demand.transfer_bytes / kMaxChunks + 1, supply.unit_bytes);
+  small = std::max(small, std::min(2 * chunk, supply.free_reserved_bytes / 16));
   small = std::max(RoundDownTo(small, supply.unit_bytes), supply.unit_bytes);
   return Cut(demand.transfer_bytes, std::min(small, RoundUpTo(demand.transfer_bytes, supply.unit_bytes)),
              supply.unit_bytes, true);

@@ -22,12 +22,17 @@ struct DivisionRules {
 
 struct Demand {
   size_t transfer_bytes = 0;
-  // The stream has nothing queued before the transfer, or the caller waits for it: it will not be stalled for long.
-  bool flows = false;
-  // No other stream owns a slot.
-  bool alone = false;
+  // The stream has nothing queued before the transfer.
+  bool idle = false;
+  // The caller waits for the transfer.
+  bool waits = false;
   // What the stream owns already.
   size_t owned_bytes = 0;
+  // Streams that own slots, this one among them, now or a short while ago.
+  size_t streams = 1;
+
+  // It is not known to stand behind something that may last.
+  bool flows() const { return idle || waits; }
 };
 
 struct Supply {
