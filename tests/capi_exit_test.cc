@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "include/pinring/pinring.h"
 #include "src/capi/default_instance.h"
@@ -36,11 +37,10 @@ struct LateOwner {
 
 LateOwner owner;
 
-}  // namespace
-
-int main() {
+void UseTheLibrary() {
   // A driver outlives the program that uses it.
-  auto* machine = new pinring::simcuda::Machine({}, nullptr);
+  static pinring::simcuda::Machine* machine = nullptr;
+  machine = new pinring::simcuda::Machine({}, nullptr);
   const pinring::Driver& driver = machine->driver();
   Check(driver.Init(0) == CUDA_SUCCESS, "cuInit");
   pinring::ResetDefaultInstanceForTesting(&driver);
@@ -59,5 +59,13 @@ int main() {
                              cudaStreamPerThread) == cudaSuccess,
           "copy");
   }
+}
+
+}  // namespace
+
+int main() {
+  // Not on this thread: what a simulated device knows about a thread goes
+  // with the thread's locals, before static destructors run on it.
+  std::thread(&UseTheLibrary).join();
   return 0;
 }

@@ -168,7 +168,7 @@ TEST_F(CapiTest, AKindThatDoesNotExistIsAnInvalidDirection) {
   char* block = Block(kBlockBytes);
   const CUdeviceptr device = bed_->DeviceBuffer(16);
   EXPECT_EQ(pinringMemcpy(AsPointer(device), block, 16,
-                          static_cast<cudaMemcpyKind>(17)),
+                          static_cast<cudaMemcpyKind>(7)),
             cudaErrorInvalidMemcpyDirection);
   EXPECT_EQ(pinringFreeHost(block), cudaSuccess);
 }
@@ -608,7 +608,7 @@ TEST_F(CapiTest, AfterAResetOfTheDeviceSmallBlocksComeFromANewPool) {
   char* before = Block(100);
   before[0] = 1;
   ASSERT_EQ(driver().DevicePrimaryCtxReset(bed_->device()), CUDA_SUCCESS);
-  std::thread([this] {
+  std::thread([] {
     // A thread that has no context gets the new one.
     char* after = Block(100);
     ASSERT_NE(after, nullptr);
@@ -629,6 +629,91 @@ TEST_F(CapiTest, SwitchedOffEverythingIsReallyPinned) {
   EXPECT_EQ(usage.copies[pinringCopyHostToDevice][pinringCopyPassed].count, 1u);
   EXPECT_EQ(pinringFreeHost(block), cudaSuccess);
   EXPECT_EQ(Usage().all.currentBytes, 0u);
+}
+
+// The driver table of a test, but that devices up to `last_device` say that
+// they use the host's page tables, and that waits for a context are counted.
+struct UnifiedMemory {
+  static const Driver* real;
+  static CUdevice last_device;
+  static int waits;
+
+  static Driver Over(const Driver& driver, CUdevice last) {
+    real = &driver;
+    last_device = last;
+    waits = 0;
+    Driver unified = driver;
+    unified.DeviceGetAttribute = [](int* value, CUdevice_attribute attribute,
+                                    CUdevice device) {
+      if (attribute !=
+          CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES) {
+        return real->DeviceGetAttribute(value, attribute, device);
+      }
+      *value = device <= last_device ? 1 : 0;
+      return CUDA_SUCCESS;
+    };
+    unified.CtxSynchronize = [] {
+      ++waits;
+      return real->CtxSynchronize();
+    };
+    return unified;
+  }
+};
+const Driver* UnifiedMemory::real = nullptr;
+CUdevice UnifiedMemory::last_device = 0;
+int UnifiedMemory::waits = 0;
+
+TEST_F(CapiTest, OnUnifiedMemoryStagedCopiesAreTheDriversOwn) {
+  const Driver unified = UnifiedMemory::Over(driver(), 1000);
+  ResetDefaultInstanceForTesting(&unified);
+  char* block = Block(kBlockBytes);
+  ExpectRoundTrip(block, kBlockBytes, 6);
+  const CUdeviceptr device = bed_->DeviceBuffer(kBlockBytes);
+  const CUstream stream = bed_->NonBlockingStream();
+  EXPECT_EQ(pinringMemcpyAsync(AsPointer(device), block, kBlockBytes,
+                               cudaMemcpyHostToDevice, stream),
+            cudaSuccess);
+  const pinringUsage usage = Usage();
+  EXPECT_EQ(usage.copies[pinringCopyHostToDevice][pinringCopyPassed].bytes,
+            2 * kBlockBytes);
+  EXPECT_EQ(usage.copies[pinringCopyDeviceToHost][pinringCopyPassed].bytes,
+            kBlockBytes);
+  EXPECT_EQ(usage.pinnedPeakBytes, 0u);
+  // The driver's copies may be in flight still, and only it knows.
+  const int waits = UnifiedMemory::waits;
+  EXPECT_EQ(pinringFreeHost(block), cudaSuccess);
+  EXPECT_GT(UnifiedMemory::waits, waits);
+  ResetDefaultInstanceForTesting(nullptr);
+}
+
+TEST_F(CapiTest, OneDeviceWithoutUnifiedMemoryIsEnoughForTheRing) {
+  if (TestsRunNatively()) GTEST_SKIP() << "two devices are simulated only";
+  simcuda::MachineOptions options;
+  options.devices = 2;
+  Start(options);
+  const Driver unified = UnifiedMemory::Over(driver(), 0);
+  ResetDefaultInstanceForTesting(&unified);
+  char* block = Block(kBlockBytes);
+  ExpectRoundTrip(block, kBlockBytes, 6);
+  const pinringUsage usage = Usage();
+  EXPECT_EQ(usage.copies[pinringCopyHostToDevice][pinringCopyStagedSync].bytes,
+            kBlockBytes);
+  EXPECT_EQ(usage.copies[pinringCopyHostToDevice][pinringCopyPassed].count, 0u);
+  EXPECT_EQ(pinringFreeHost(block), cudaSuccess);
+  ResetDefaultInstanceForTesting(nullptr);
+}
+
+TEST_F(CapiTest, PassedCopiesAreCountedAsTheProgramDeclaredThem) {
+  const CUdeviceptr device = bed_->DeviceBuffer(256);
+  char plain[256] = {};
+  EXPECT_EQ(pinringMemcpy(AsPointer(device), plain, 256,
+                          cudaMemcpyHostToDevice), cudaSuccess);
+  EXPECT_EQ(pinringMemcpy(plain, AsPointer(device), 200, cudaMemcpyDefault),
+            cudaSuccess);
+  const pinringUsage usage = Usage();
+  EXPECT_EQ(usage.copies[pinringCopyHostToDevice][pinringCopyPassed].bytes,
+            256u);
+  EXPECT_EQ(usage.copies[pinringCopyByAddress][pinringCopyPassed].bytes, 200u);
 }
 
 TEST_F(CapiTest, WithoutARingCopiesAreStillRightAndItIsSaidOnce) {
@@ -785,9 +870,7 @@ TEST_F(CapiTest, UsageIsWrittenAsTextAndCutToFit) {
   EXPECT_EQ(std::strlen(small), 7u);
   EXPECT_EQ(pinringFormatUsage(pinringUsageText, nullptr, 8, &needed),
             cudaErrorInvalidValue);
-  EXPECT_EQ(
-      pinringFormatUsage(static_cast<pinringUsageFormat>(9), small, 8, &needed),
-      cudaErrorInvalidValue);
+  EXPECT_EQ(pinringFormatUsage(9, small, 8, &needed), cudaErrorInvalidValue);
 }
 
 // --- The library itself ----------------------------------------------------
@@ -881,6 +964,7 @@ TEST_F(CapiTest, ThreadsAllocateCopyAndFreeAtTheSameTime) {
 TEST_F(CapiTest, AChildOfForkReadsWritesAsksAboutAndFreesBlocks) {
   char* block = Block(kBlockBytes);
   char* small = Block(100);
+  char* other = Block(kBlockBytes);
   const CUdeviceptr device = bed_->DeviceBuffer(kBlockBytes);
   Fill(block, kBlockBytes, 1);
   ASSERT_EQ(pinringMemcpy(AsPointer(device), block, kBlockBytes,
@@ -917,6 +1001,10 @@ TEST_F(CapiTest, AChildOfForkReadsWritesAsksAboutAndFreesBlocks) {
         pinringMallocHost(&pointer, kBlockBytes) != cudaErrorInitializationError
             ? 64
             : 0;
+    failed |= pinringMemcpy(other, AsPointer(device), 16,
+                            cudaMemcpyDeviceToHost) == cudaSuccess
+                  ? 128
+                  : 0;
     _exit(failed);
   }
   int status = 0;
@@ -927,6 +1015,7 @@ TEST_F(CapiTest, AChildOfForkReadsWritesAsksAboutAndFreesBlocks) {
   ASSERT_EQ(driver().StreamSynchronize(stream), CUDA_SUCCESS);
   EXPECT_EQ(WrongBytes(in_flight, kBlockBytes, 1), 0u);
   EXPECT_EQ(pinringFreeHost(in_flight), cudaSuccess);
+  EXPECT_EQ(pinringFreeHost(other), cudaSuccess);
   EXPECT_EQ(pinringFreeHost(block), cudaSuccess);
   EXPECT_EQ(pinringFreeHost(small), cudaSuccess);
 }

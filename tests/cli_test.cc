@@ -1,5 +1,6 @@
 // The pinring command from outside: exit codes and what is printed where.
 
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -12,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "src/capi/options.h"
 #include "src/cli/flags.h"
+#include "src/os/threads.h"
 
 namespace pinring {
 namespace {
@@ -29,9 +31,15 @@ std::string ReadFile(const std::string& path) {
   return text.str();
 }
 
+// The start of the names of this process's files.
+std::string FileBase() {
+  return absl::StrCat(testing::TempDir(), "/pinring_cli_test.",
+                      os::ProcessId());
+}
+
 // Runs a shell command line.
 Outcome Shell(const std::string& line) {
-  const std::string base = testing::TempDir() + "/pinring_cli_test";
+  const std::string base = FileBase();
   const std::string command =
       absl::StrCat("( ", line, " ) > ", base, ".out 2> ", base,
                    ".err < /dev/null; echo $? > ", base, ".status");
@@ -42,6 +50,9 @@ Outcome Shell(const std::string& line) {
   }
   outcome.out = ReadFile(base + ".out");
   outcome.err = ReadFile(base + ".err");
+  for (const char* suffix : {".out", ".err", ".status"}) {
+    std::remove((base + suffix).c_str());
+  }
   return outcome;
 }
 
@@ -148,7 +159,7 @@ TEST(CliTest, DemoPrintsExactlyOneJsonObject) {
   const Outcome outcome = Pinring("demo --size=9MiB --json");
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
   EXPECT_EQ(Lines(outcome.out), 1u) << outcome.out;
-  const std::string path = testing::TempDir() + "/pinring_cli_test.json";
+  const std::string path = FileBase() + ".json";
   std::ofstream(path) << outcome.out;
   const Outcome checked =
       Shell(absl::StrCat("python3 -c \"import json\n"
@@ -165,8 +176,18 @@ TEST(CliTest, DemoPrintsExactlyOneJsonObject) {
                          "assert d['ok'] is True and 'error' not in d\n"
                          "assert ('timing' in d) != d['simulated']\n"
                          "\""));
+  std::remove(path.c_str());
   if (checked.exit_status == 127) GTEST_SKIP() << "no python3";
   EXPECT_EQ(checked.exit_status, 0) << checked.err << outcome.out;
+}
+
+TEST(CliTest, WhatCannotBeWrittenIsAFailure) {
+  if (Shell("test -w /dev/full").exit_status != 0) GTEST_SKIP() << "no /dev/full";
+  for (const char* command : {"version", "options", "help", "options --markdown",
+                              "demo --size=1MiB", "demo --size=1MiB --json"}) {
+    EXPECT_EQ(Pinring(absl::StrCat(command, " > /dev/full")).exit_status, 1)
+        << command;
+  }
 }
 
 TEST(CliTest, DemoFailsWithJsonWhereTheSizeDoesNotFit) {

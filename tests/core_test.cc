@@ -224,11 +224,10 @@ TEST_F(CoreTest, TransferThatEndedEarlyDoesNotHoldTheNextOne) {
       Make(Options(2, 2));
       std::vector<std::byte> host = Random(4 * kChunk);
       std::vector<std::byte> device = Random(4 * kChunk);
-      const StreamKey key{this, 1};
       auto cut = Publish(1, direction, host);
       Reach(*cut);
       MoveAll();
-      core_->FinishEnqueue(key, *cut, enqueued, Ending::kEndedEarly);
+      core_->CutShort(*cut, enqueued);
       auto next = Publish(1, Direction::kHostToDevice, host);
       ASSERT_NE(next, nullptr);
       for (uint32_t chunk = 0; chunk < enqueued; ++chunk) {
@@ -254,12 +253,12 @@ TEST_F(CoreTest, TransferThatEndedEarlyDoesNotHoldTheNextOne) {
 TEST_F(CoreTest, LostTransferKeepsItsSlotsInQuarantine) {
   Make(Options(1, 2));
   std::vector<std::byte> host = Random(2 * kChunk);
-  const StreamKey key{this, 1};
   auto lost = Publish(1, Direction::kHostToDevice, host);
   Reach(*lost);
   Move held;
   ASSERT_TRUE(core_->Take(0, nullptr, &held));
-  core_->FinishEnqueue(key, *lost, 1, Ending::kLost);
+  core_->CutShort(*lost, 1);
+  core_->Lose(*lost);
   EXPECT_EQ(MoveAll(), 0);
   EXPECT_TRUE(lost->lost);
   EXPECT_EQ(core_->quarantined_bytes(), kChunk);

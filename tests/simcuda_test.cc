@@ -1,5 +1,5 @@
 // What the CUDA driver does, checked on the simulated device and, with
-// PINRING_TEST_DRIVER=native, on a GPU. Queues: simcuda_queues_test.cc.
+// PINRING_TEST_DRIVER=native, on a GPU: memory, copies, streams and events.
 
 #include <gtest/gtest.h>
 
@@ -37,23 +37,6 @@ class CudaDriverTest : public testing::Test {
   Testbed& bed() { return *testbed_; }
   const Driver& cu() { return testbed_->driver(); }
 
-  struct Attributes {
-    unsigned type = 77;
-    int device = 77;
-    CUdeviceptr device_pointer = 77;
-    CUdeviceptr host_pointer = 77;
-  };
-  Attributes AttributesOf(const void* pointer) {
-    Attributes a;
-    CUpointer_attribute names[] = {
-        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-        CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER};
-    void* values[] = {&a.type, &a.device, &a.device_pointer, &a.host_pointer};
-    EXPECT_CU(cu().PointerGetAttributes(
-        4, names, values, reinterpret_cast<CUdeviceptr>(pointer)));
-    return a;
-  }
-
   std::unique_ptr<Testbed> testbed_;
 };
 
@@ -62,7 +45,7 @@ class CudaDriverTest : public testing::Test {
 TEST_F(CudaDriverTest, EveryAddressOfAPinnedBlockHasItsAttributes) {
   const char* block = bed().PinnedBuffer(10000);
   for (size_t offset : {0, 1, 9999}) {
-    const Attributes a = AttributesOf(block + offset);
+    const PointerAttributes a = bed().AttributesOf(block + offset);
     EXPECT_EQ(a.type, CU_MEMORYTYPE_HOST);
     EXPECT_EQ(a.device, 0);
     EXPECT_EQ(a.device_pointer, reinterpret_cast<CUdeviceptr>(block + offset));
@@ -72,18 +55,19 @@ TEST_F(CudaDriverTest, EveryAddressOfAPinnedBlockHasItsAttributes) {
 
 TEST_F(CudaDriverTest, OtherMemoryIsUnregistered) {
   auto memory = std::make_unique<char[]>(10000);
-  EXPECT_EQ(AttributesOf(memory.get()).type, 0u);
-  EXPECT_EQ(AttributesOf(memory.get()).device, -2);
-  EXPECT_EQ(AttributesOf(memory.get()).device_pointer, 0u);
+  EXPECT_EQ(bed().AttributesOf(memory.get()).type, 0u);
+  EXPECT_EQ(bed().AttributesOf(memory.get()).device, -2);
+  EXPECT_EQ(bed().AttributesOf(memory.get()).device_pointer, 0u);
   void* block = nullptr;
   ASSERT_CU(cu().MemHostAlloc(&block, 10000, 0));
   ASSERT_CU(cu().MemFreeHost(block));
-  EXPECT_EQ(AttributesOf(block).type, 0u);
+  EXPECT_EQ(bed().AttributesOf(block).type, 0u);
 }
 
 TEST_F(CudaDriverTest, DeviceMemoryHasItsAttributes) {
   const CUdeviceptr block = bed().DeviceBuffer(10000);
-  const Attributes a = AttributesOf(reinterpret_cast<void*>(block + 5));
+  const PointerAttributes a =
+      bed().AttributesOf(reinterpret_cast<void*>(block + 5));
   EXPECT_EQ(a.type, CU_MEMORYTYPE_DEVICE);
   EXPECT_EQ(a.device, 0);
   EXPECT_EQ(a.device_pointer, block + 5);
@@ -135,12 +119,12 @@ TEST_F(CudaDriverTest, RegisteredMemoryIsPinnedUntilUnregistered) {
   void* memory = std::aligned_alloc(4096, 65536);
   ASSERT_NE(memory, nullptr);
   ASSERT_CU(cu().MemHostRegister(memory, 65536, 0));
-  EXPECT_EQ(AttributesOf(memory).type, CU_MEMORYTYPE_HOST);
+  EXPECT_EQ(bed().AttributesOf(memory).type, CU_MEMORYTYPE_HOST);
   EXPECT_EQ(cu().MemHostRegister(memory, 65536, 0),
             CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
   EXPECT_EQ(cu().MemFreeHost(memory), CUDA_ERROR_INVALID_VALUE);
   ASSERT_CU(cu().MemHostUnregister(memory));
-  EXPECT_EQ(AttributesOf(memory).type, 0u);
+  EXPECT_EQ(bed().AttributesOf(memory).type, 0u);
   EXPECT_EQ(cu().MemHostUnregister(memory),
             CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
   std::free(memory);
@@ -153,8 +137,8 @@ TEST_F(CudaDriverTest, TheAddressesDecideWhatACopyIs) {
   const CUdeviceptr device = bed().DeviceBuffer(1000);
   std::memset(host, 0x5A, 1000);
   ASSERT_CU(cu().Memcpy(device, reinterpret_cast<CUdeviceptr>(host), 1000));
-  ASSERT_CU(cu().Memcpy(reinterpret_cast<CUdeviceptr>(host + 1000), device,
-                        1000));
+  ASSERT_CU(
+      cu().Memcpy(reinterpret_cast<CUdeviceptr>(host + 1000), device, 1000));
   EXPECT_EQ(std::memcmp(host, host + 1000, 1000), 0);
 }
 
@@ -247,202 +231,13 @@ TEST_F(CudaDriverTest, AMemsetOfPinnedMemoryIsInStreamOrder) {
   CUstream stream = bed().NonBlockingStream();
   Gate gate(bed());
   gate.Hold(stream);
-  ASSERT_CU(cu().MemsetD8Async(reinterpret_cast<CUdeviceptr>(host), 9, 4096,
-                               stream));
+  ASSERT_CU(
+      cu().MemsetD8Async(reinterpret_cast<CUdeviceptr>(host), 9, 4096, stream));
   EXPECT_EQ(host[0], 0);
   gate.Open();
   ASSERT_CU(cu().StreamSynchronize(stream));
   EXPECT_EQ(host[0], 9);
   EXPECT_EQ(host[4095], 9);
-}
-
-// ---- Which calls wait while a stream is held by a kernel.
-
-class CallsBesideAGateTest : public CudaDriverTest {
- protected:
-  void SetUp() override {
-    CudaDriverTest::SetUp();
-    if (IsSkipped()) return;
-    held_ = bed().NonBlockingStream();
-    free_ = bed().NonBlockingStream();
-    host_ = bed().PinnedBuffer(4 * kMiB);
-    device_ = bed().DeviceBuffer(4 * kMiB);
-    // Both streams were used before.
-    ASSERT_CU(cu().MemcpyHtoDAsync(device_, host_, kMiB, held_));
-    ASSERT_CU(cu().MemcpyHtoDAsync(device_, host_, kMiB, free_));
-    ASSERT_CU(cu().CtxSynchronize());
-    gate_ = std::make_unique<Gate>(bed());
-    gate_->Hold(held_);
-  }
-
-  void ExpectWaits(std::function<CUresult()> call) {
-    CallOnThread on_thread(bed(), std::move(call));
-    EXPECT_TRUE(on_thread.Blocks());
-    gate_->Open();
-    EXPECT_CU(on_thread.result());
-  }
-  void ExpectReturns(std::function<CUresult()> call) {
-    CallOnThread on_thread(bed(), std::move(call));
-    EXPECT_TRUE(on_thread.Returns());
-    EXPECT_FALSE(bed().Idle(held_));
-    gate_->Open();
-    EXPECT_CU(on_thread.result());
-  }
-
-  CUstream held_ = nullptr;
-  CUstream free_ = nullptr;
-  char* host_ = nullptr;
-  CUdeviceptr device_ = 0;
-  std::unique_ptr<Gate> gate_;
-};
-
-TEST_F(CallsBesideAGateTest, FreeingDeviceMemoryWaits) {
-  CUdeviceptr other = 0;
-  ASSERT_CU(cu().MemAlloc(&other, kMiB));
-  ExpectWaits([&] { return cu().MemFree(other); });
-}
-
-TEST_F(CallsBesideAGateTest, FreeingAnUnusedPinnedBlockWaits) {
-  void* other = nullptr;
-  ASSERT_CU(cu().MemHostAlloc(&other, kMiB, 0));
-  ExpectWaits([&] { return cu().MemFreeHost(other); });
-}
-
-TEST_F(CallsBesideAGateTest, FreeingABlockWithACopyQueuedWaits) {
-  void* other = nullptr;
-  ASSERT_CU(cu().MemHostAlloc(&other, kMiB, 0));
-  ASSERT_CU(cu().MemcpyHtoDAsync(device_, other, kMiB, held_));
-  ExpectWaits([&] { return cu().MemFreeHost(other); });
-}
-
-TEST_F(CallsBesideAGateTest, UnregisteringWaits) {
-  void* memory = std::aligned_alloc(4096, kMiB);
-  ASSERT_NE(memory, nullptr);
-  ASSERT_CU(cu().MemHostRegister(memory, kMiB, 0));
-  ExpectWaits([&] { return cu().MemHostUnregister(memory); });
-  std::free(memory);
-}
-
-TEST_F(CallsBesideAGateTest, AnAsyncCopyFromHostToHostWaits) {
-  ExpectWaits([&] {
-    return cu().MemcpyAsync(reinterpret_cast<CUdeviceptr>(host_),
-                            reinterpret_cast<CUdeviceptr>(host_ + kMiB), kMiB,
-                            held_);
-  });
-}
-
-TEST_F(CallsBesideAGateTest, AllocatingDeviceMemoryReturns) {
-  CUdeviceptr other = 0;
-  ExpectReturns([&] { return cu().MemAlloc(&other, kMiB); });
-  EXPECT_CU(cu().MemFree(other));
-}
-
-TEST_F(CallsBesideAGateTest, PinningReturns) {
-  void* other = nullptr;
-  ExpectReturns([&] { return cu().MemHostAlloc(&other, kMiB, 0); });
-  EXPECT_CU(cu().MemFreeHost(other));
-}
-
-TEST_F(CallsBesideAGateTest, RegisteringReturns) {
-  void* memory = std::aligned_alloc(4096, 4 * kMiB);
-  ASSERT_NE(memory, nullptr);
-  std::memset(memory, 1, 4 * kMiB);
-  ExpectReturns([&] { return cu().MemHostRegister(memory, 4 * kMiB, 0); });
-  EXPECT_CU(cu().MemHostUnregister(memory));
-  std::free(memory);
-}
-
-TEST_F(CallsBesideAGateTest, MakingAndDestroyingStreamsReturns) {
-  CUstream stream = nullptr;
-  CallOnThread create(bed(), [&] {
-    return cu().StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0);
-  });
-  EXPECT_TRUE(create.Returns());
-  EXPECT_CU(create.result());
-  ExpectReturns([&] { return cu().StreamDestroy(stream); });
-}
-
-TEST_F(CallsBesideAGateTest, RecordingAnEventReturns) {
-  CUevent event = nullptr;
-  ASSERT_CU(cu().EventCreate(&event, CU_EVENT_DISABLE_TIMING));
-  ExpectReturns([&] { return cu().EventRecord(event, free_); });
-  EXPECT_CU(cu().EventDestroy(event));
-}
-
-TEST_F(CallsBesideAGateTest, AFirstLaunchFromAModuleJustLoadedWaits) {
-  CUmodule module = nullptr;
-  CUfunction function = nullptr;
-  ASSERT_CU(cu().ModuleLoadData(&module, kTestKernelsPtx));
-  ASSERT_CU(cu().ModuleGetFunction(&function, module, kAddOneKernel));
-  ASSERT_CU(cu().MemsetD8Async(device_, 0, 4, free_));
-  CUdeviceptr counter = device_;
-  void* parameters[] = {&counter};
-  ExpectWaits([&] {
-    return cu().LaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, free_, parameters,
-                             nullptr);
-  });
-  EXPECT_CU(cu().ModuleUnload(module));
-}
-
-TEST_F(CallsBesideAGateTest, ASyncPinnedCopyReturnsWithItsBytes) {
-  // The legacy stream does not wait for non-blocking ones.
-  std::memset(host_, 0x42, kMiB);
-  ExpectReturns([&] { return cu().MemcpyHtoD(device_, host_, kMiB); });
-}
-
-TEST_F(CallsBesideAGateTest, QueriesAndAttributesReturn) {
-  ExpectReturns([&]() -> CUresult {
-    size_t free_bytes = 0;
-    size_t total = 0;
-    EXPECT_CU(cu().MemGetInfo(&free_bytes, &total));
-    EXPECT_EQ(AttributesOf(host_).type, CU_MEMORYTYPE_HOST);
-    EXPECT_EQ(cu().StreamQuery(held_), CUDA_ERROR_NOT_READY);
-    return cu().StreamQuery(free_);
-  });
-}
-
-TEST_F(CallsBesideAGateTest, AWriteValueOnTheLegacyStreamReturns) {
-  if (cu().StreamWriteValue32 == nullptr) GTEST_SKIP() << "no such call";
-  uint32_t* flag = bed().PinnedFlag();
-  ExpectReturns([&] {
-    return cu().StreamWriteValue32(nullptr, reinterpret_cast<CUdeviceptr>(flag),
-                                   9, 0);
-  });
-}
-
-TEST_F(CallsBesideAGateTest, AMemsetOfPinnedMemoryReturns) {
-  ExpectReturns([&] {
-    return cu().MemsetD8Async(reinterpret_cast<CUdeviceptr>(host_), 1, kMiB,
-                              held_);
-  });
-}
-
-TEST_F(CallsBesideAGateTest, AWaitingFreeHoldsTheLockThatCopiesNeed) {
-  if (cu().StreamWriteValue32 == nullptr) GTEST_SKIP() << "no such call";
-  CUdeviceptr other = 0;
-  ASSERT_CU(cu().MemAlloc(&other, kMiB));
-  uint32_t* flag = bed().PinnedFlag();
-  CallOnThread freeing(bed(), [&] { return cu().MemFree(other); });
-  EXPECT_TRUE(freeing.Blocks());
-  CallOnThread attributes(bed(), [&]() -> CUresult {
-    EXPECT_EQ(AttributesOf(host_).type, CU_MEMORYTYPE_HOST);
-    return CUDA_SUCCESS;
-  });
-  EXPECT_TRUE(attributes.Returns());
-  CallOnThread memory_operation(bed(), [&] {
-    return cu().StreamWriteValue32(free_, reinterpret_cast<CUdeviceptr>(flag),
-                                   9, 0);
-  });
-  EXPECT_TRUE(memory_operation.Returns());
-  CallOnThread copy(bed(), [&] {
-    return cu().MemcpyHtoDAsync(device_, host_, kMiB, free_);
-  });
-  EXPECT_TRUE(copy.Blocks());
-  gate_->Open();
-  EXPECT_CU(freeing.result());
-  EXPECT_CU(attributes.result());
-  EXPECT_CU(memory_operation.result());
-  EXPECT_CU(copy.result());
 }
 
 // ---- Streams and events.
@@ -466,8 +261,7 @@ TEST_F(CudaDriverTest, WorkOfADestroyedStreamStillRuns) {
   ASSERT_CU(cu().MemsetD8(counter, 0, 4));
   ASSERT_CU(cu().CtxSynchronize());
   CUstream stream = nullptr;
-  ASSERT_CU(
-      cu().StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0));
+  ASSERT_CU(cu().StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0));
   Gate gate(bed());
   gate.Hold(stream);
   bed().LaunchAddOne(stream, counter);
@@ -497,6 +291,31 @@ TEST_F(CudaDriverTest, TheLegacyStreamWaitsForBlockingStreams) {
   EXPECT_CU(cu().EventDestroy(event));
 }
 
+TEST_F(CudaDriverTest, MemoryOperationsAreOrderedByTheLegacyStream) {
+  if (cu().StreamWriteValue32 == nullptr) GTEST_SKIP() << "no such call";
+  CUstream held = bed().BlockingStream();
+  CUstream behind = bed().BlockingStream();
+  uint32_t* flags[] = {bed().PinnedFlag(), bed().PinnedFlag()};
+  const auto written = [&](int which) {
+    return std::atomic_ref<uint32_t>(*flags[which])
+               .load(std::memory_order_acquire) == 9;
+  };
+  Gate gate(bed());
+  gate.Hold(held);
+  CallOnThread calls(bed(), [&] {
+    const CUresult result = cu().StreamWriteValue32(
+        nullptr, reinterpret_cast<CUdeviceptr>(flags[0]), 9, 0);
+    if (result != CUDA_SUCCESS) return result;
+    return cu().StreamWriteValue32(
+        behind, reinterpret_cast<CUdeviceptr>(flags[1]), 9, 0);
+  });
+  EXPECT_FALSE(HappensWithin(kStuck, [&] { return written(0) || written(1); }));
+  gate.Open();
+  EXPECT_CU(calls.result());
+  EXPECT_TRUE(
+      HappensWithin(kHappens, [&] { return written(0) && written(1); }));
+}
+
 TEST_F(CudaDriverTest, BlockingStreamsWaitForTheLegacyStream) {
   if (bed().compute_queues() < 2) GTEST_SKIP() << "one queue for all kernels";
   CUstream blocking = bed().BlockingStream();
@@ -507,7 +326,8 @@ TEST_F(CudaDriverTest, BlockingStreamsWaitForTheLegacyStream) {
   bed().LaunchAddOne(blocking, counter);
   bed().LaunchAddOne(CU_STREAM_PER_THREAD, counter);
   bed().LaunchAddOne(non_blocking, counter + 4);
-  EXPECT_TRUE(HappensWithin(kHappens, [&] { return bed().Idle(non_blocking); }));
+  EXPECT_TRUE(
+      HappensWithin(kHappens, [&] { return bed().Idle(non_blocking); }));
   EXPECT_FALSE(HappensWithin(kStuck, [&] {
     return bed().Idle(blocking) || bed().Idle(CU_STREAM_PER_THREAD);
   }));

@@ -44,7 +44,9 @@
 //   * cudaErrorInsufficientDriver: no usable NVIDIA driver is installed,
 //   * cudaErrorNoDevice and whatever else the driver answers to cuInit,
 //   * cudaErrorInitializationError: an environment variable PINRING_... has a
-//     bad value; it is named on standard error, once,
+//     bad value, or options contradict each other (named on standard error,
+//     once); and in a child of fork, where CUDA cannot be used: there, blocks
+//     can still be read, written, asked about and freed,
 // and, as with the runtime, codes of earlier asynchronous work. Nothing is
 // thrown.
 //
@@ -212,12 +214,14 @@ enum pinringCopyDirection {
   pinringCopyHostToDevice = 0,
   pinringCopyDeviceToHost = 1,
   pinringCopyDeviceToDevice = 2,
-  pinringCopyHostToHost = 3
+  pinringCopyHostToHost = 3,
+  pinringCopyByAddress = 4  // cudaMemcpyDefault, and no staged block
 };
 
 // How they were copied: the second index of `copies` below.
 enum pinringCopyPath {
-  pinringCopyPassed = 0,           // no staged block: the driver, untouched
+  pinringCopyPassed = 0,           // the driver, untouched: no staged block, or
+                                   // a device with the host's page tables
   pinringCopyStagedSync = 1,       // through the ring, the caller waited
   pinringCopyStagedDeferred = 2,   // through the ring, in stream order
   pinringCopyStagedIdle = 3,       // small, on an idle stream: without waits
@@ -237,9 +241,9 @@ enum pinringUsageEvent {
   pinringEventStreamMemoryOpsAbsent = 7  // the driver lacks them
 };
 
-// Array sizes, with room for kinds, paths and events to come.
+// Array sizes, with room for what is to come.
 #define PINRING_USAGE_KINDS 8
-#define PINRING_COPY_DIRECTIONS 4
+#define PINRING_COPY_DIRECTIONS 8
 #define PINRING_COPY_PATHS 8
 #define PINRING_USAGE_EVENTS 16
 #define PINRING_CATEGORY_NAME_BYTES 256
@@ -317,11 +321,12 @@ enum pinringUsageFormat {
 
 // Writes the usage as text, ended by a zero byte and cut to fit, to `buffer`
 // (which may be null if `buffer_bytes` is 0), and how many bytes all of it
-// takes, the zero byte included, to *needed_bytes (may be null).
+// takes, the zero byte included, to *needed_bytes (may be null). `format` is
+// one of pinringUsageFormat.
 //
 // Errors: cudaErrorInvalidValue (an unknown format, no buffer).
-PINRING_API cudaError_t pinringFormatUsage(enum pinringUsageFormat format,
-                                           char* buffer, size_t buffer_bytes,
+PINRING_API cudaError_t pinringFormatUsage(int format, char* buffer,
+                                           size_t buffer_bytes,
                                            size_t* needed_bytes);
 
 // --- The library itself ----------------------------------------------------

@@ -83,10 +83,6 @@ bool HostMemory::InForkedChild() const {
 absl::StatusOr<void*> HostMemory::Allocate(
     size_t bytes, unsigned flags, int device,
     absl::FunctionRef<absl::Status()> ensure_context) {
-  if (InForkedChild()) {
-    return CudaStatus(CUDA_ERROR_NOT_INITIALIZED,
-                      "allocation of pinned memory in a child of fork");
-  }
   if (!options_.stage || (flags & kReallyPinnedFlags) != 0) {
     if (auto status = ensure_context(); !status.ok()) return status;
     return AllocatePinned(bytes, flags, device);
@@ -369,10 +365,6 @@ absl::Status HostMemory::FreeInForkedChild(Block& block, void* pointer) {
 
 absl::Status HostMemory::Promote(Block& block) {
   if (block.kind() != BlockKind::kStaged) return absl::OkStatus();
-  if (InForkedChild()) {
-    return CudaStatus(CUDA_ERROR_NOT_INITIALIZED,
-                      "promotion of a block in a child of fork");
-  }
   if (block.BeginPromotion() == Block::PromotionTurn::kDone) {
     return absl::OkStatus();
   }

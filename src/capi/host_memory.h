@@ -11,7 +11,7 @@
 //
 // In a child of fork, whose copies of the locks nobody may ever release, blocks
 // can be read, written, asked about and freed, without a lock and without a
-// CUDA call; nothing can be allocated or promoted.
+// CUDA call; Allocate and Promote must not be called there.
 
 #ifndef PINRING_SRC_CAPI_HOST_MEMORY_H_
 #define PINRING_SRC_CAPI_HOST_MEMORY_H_
@@ -104,6 +104,9 @@ class HostMemory {
 
   const AddressMap& map() const { return map_; }
 
+  // True in a child of fork of the process that made this object.
+  bool InForkedChild() const;
+
  private:
   absl::StatusOr<void*> AllocateStaged(size_t bytes, unsigned flags,
                                        int device);
@@ -128,7 +131,6 @@ class HostMemory {
       Block& block,
       absl::FunctionRef<void(const std::byte*, const std::byte*)> wait);
   absl::Status FreeInForkedChild(Block& block, void* pointer);
-  bool InForkedChild() const;
 
   const Options options_;
   const Driver& driver_;

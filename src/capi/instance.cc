@@ -48,6 +48,23 @@ CopyDirection UsageDirection(Direction direction) {
                                                : CopyDirection::kDeviceToHost;
 }
 
+// Only for the accounts: the driver looks at the addresses.
+CopyDirection DirectionOf(cudaMemcpyKind kind) {
+  switch (kind) {
+    case cudaMemcpyHostToDevice:
+      return CopyDirection::kHostToDevice;
+    case cudaMemcpyDeviceToHost:
+      return CopyDirection::kDeviceToHost;
+    case cudaMemcpyDeviceToDevice:
+      return CopyDirection::kDeviceToDevice;
+    case cudaMemcpyHostToHost:
+      return CopyDirection::kHostToHost;
+    case cudaMemcpyDefault:
+      break;
+  }
+  return CopyDirection::kByAddress;
+}
+
 CopyPath UsagePath(CopyOutcome outcome) {
   switch (outcome) {
     case CopyOutcome::kIdle:
@@ -137,6 +154,7 @@ absl::Status Instance::HostAlloc(void** pointer, size_t bytes, unsigned flags) {
                                 "write-combined (4) are known"));
   }
   if (bytes == 0) return absl::OkStatus();
+  if (auto status = CheckProcess(); !status.ok()) return status;
   auto block = memory_.Allocate(bytes, flags, contexts_.CurrentDevice(),
                                 [this] { return contexts_.EnsureCurrent(); });
   if (!block.ok()) return block.status();
@@ -154,6 +172,11 @@ absl::Status Instance::FreeHost(void* pointer) {
       pointer,
       [this](const std::byte* begin, const std::byte* end) {
         engine_.WaitForHost(begin, static_cast<size_t>(end - begin));
+        // The engine knows nothing of copies that went past it.
+        if (host_page_tables_.load(std::memory_order_relaxed) ==
+            HostPageTables::kYes) {
+          contexts_.SynchronizeAll().IgnoreError();
+        }
       },
       [this] { return contexts_.SynchronizeAll(); });
 }
@@ -203,7 +226,7 @@ absl::Status Instance::MemcpyAsync(void* dst, const void* src, size_t bytes,
 absl::Status Instance::CopyAnything(const Copy& copy) {
   if (copy.bytes == 0) return absl::OkStatus();
   if (!memory_.IsStaged(copy.dst) && !memory_.IsStaged(copy.src)) {
-    return CopyNatively(copy, DirectionOf(copy), CopyPath::kPassed);
+    return CopyNatively(copy, DirectionOf(copy.kind), CopyPath::kPassed);
   }
   const BlockUse to = memory_.UseStaged(copy.dst);
   const BlockUse from = memory_.UseStaged(copy.src);
@@ -219,7 +242,7 @@ absl::Status Instance::CopyAnything(const Copy& copy) {
   if (to) return CopyStaged(copy, *to, Direction::kDeviceToHost);
   if (from) return CopyStaged(copy, *from, Direction::kHostToDevice);
   // Freed by another thread just now.
-  return CopyNatively(copy, DirectionOf(copy), CopyPath::kPassed);
+  return CopyNatively(copy, DirectionOf(copy.kind), CopyPath::kPassed);
 }
 
 absl::Status Instance::CopyStaged(const Copy& copy, Block& block,
@@ -228,7 +251,11 @@ absl::Status Instance::CopyStaged(const Copy& copy, Block& block,
   if (block.promoted()) {
     return CopyNatively(copy, counted, CopyPath::kPromoted);
   }
+  if (auto status = CheckProcess(); !status.ok()) return status;
   if (auto status = contexts_.EnsureCurrent(); !status.ok()) return status;
+  if (DevicesUseHostPageTables()) {
+    return CopyAsPageable(copy, direction, CopyPath::kPassed);
+  }
   const bool in = direction == Direction::kHostToDevice;
   const auto result =
       engine_.Copy({.direction = direction,
@@ -324,13 +351,24 @@ absl::Status Instance::CopyPageable(const Copy& copy, Direction direction) {
                              "cuStreamSynchronize");
     if (!status.ok()) return status;
   }
-  return CopyNatively(copy, UsageDirection(direction),
-                      CopyPath::kPageableFallback);
+  return CopyAsPageable(copy, direction, CopyPath::kPageableFallback);
+}
+
+absl::Status Instance::CopyAsPageable(const Copy& copy, Direction direction,
+                                      CopyPath path) {
+  auto status = CopyNatively(copy, UsageDirection(direction), path);
+  // A synchronous copy from pageable memory returns when the source has been
+  // read, one from pinned memory when the data has arrived.
+  if (status.ok() && copy.wait && direction == Direction::kHostToDevice) {
+    status = CudaStatus(driver_.StreamSynchronize(copy.stream),
+                        "cuStreamSynchronize");
+  }
+  return status;
 }
 
 absl::Status Instance::CopyNatively(const Copy& copy, CopyDirection direction,
                                     CopyPath path) {
-  const absl::Status status =
+  absl::Status status =
       CallDriver(copy.wait ? "cuMemcpy" : "cuMemcpyAsync", [&] {
         return copy.wait ? driver_.Memcpy(DeviceAddress(copy.dst),
                                           DeviceAddress(copy.src), copy.bytes)
@@ -342,36 +380,30 @@ absl::Status Instance::CopyNatively(const Copy& copy, CopyDirection direction,
   return status;
 }
 
-// Only for the accounts: the driver looks at the addresses.
-CopyDirection Instance::DirectionOf(const Copy& copy) const {
-  switch (copy.kind) {
-    case cudaMemcpyHostToDevice:
-      return CopyDirection::kHostToDevice;
-    case cudaMemcpyDeviceToHost:
-      return CopyDirection::kDeviceToHost;
-    case cudaMemcpyDeviceToDevice:
-      return CopyDirection::kDeviceToDevice;
-    case cudaMemcpyHostToHost:
-      return CopyDirection::kHostToHost;
-    case cudaMemcpyDefault:
-      break;
+bool Instance::DevicesUseHostPageTables() {
+  const HostPageTables known =
+      host_page_tables_.load(std::memory_order_relaxed);
+  if (known != HostPageTables::kNotAsked) {
+    return known == HostPageTables::kYes;
   }
-  const bool from_device = IsDeviceMemory(copy.src);
-  if (IsDeviceMemory(copy.dst)) {
-    return from_device ? CopyDirection::kDeviceToDevice
-                       : CopyDirection::kHostToDevice;
+  int devices = 0;
+  if (driver_.DeviceGetCount(&devices) != CUDA_SUCCESS) return false;
+  bool all = devices > 0;
+  for (int ordinal = 0; all && ordinal < devices; ++ordinal) {
+    CUdevice device = 0;
+    int value = 0;
+    all =
+        driver_.DeviceGet(&device, ordinal) == CUDA_SUCCESS &&
+        driver_.DeviceGetAttribute(
+            &value,
+            CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+            device) == CUDA_SUCCESS &&
+        value != 0;
   }
-  return from_device ? CopyDirection::kDeviceToHost
-                     : CopyDirection::kHostToHost;
-}
-
-bool Instance::IsDeviceMemory(const void* pointer) const {
-  CUmemorytype type = static_cast<CUmemorytype>(0);
-  CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
-  void* value = &type;
-  return driver_.PointerGetAttributes(1, &attribute, &value,
-                                      DeviceAddress(pointer)) == CUDA_SUCCESS &&
-         type == CU_MEMORYTYPE_DEVICE;
+  // Threads that ask at the same time find the same.
+  host_page_tables_.store(all ? HostPageTables::kYes : HostPageTables::kNo,
+                          std::memory_order_relaxed);
+  return all;
 }
 
 absl::Status Instance::PointerGetAttributes(cudaPointerAttributes* attributes,
@@ -441,6 +473,7 @@ absl::Status Instance::HostGetDevicePointer(void** device_pointer,
     return Invalid(absl::StrCat("device pointer flags ", flags, ": must be 0"));
   }
   if (const BlockUse block = memory_.UseStaged(pointer)) {
+    if (auto status = CheckProcess(); !status.ok()) return status;
     if (auto status = contexts_.EnsureCurrent(); !status.ok()) return status;
     if (auto status = memory_.Promote(*block); !status.ok()) return status;
     *device_pointer = reinterpret_cast<void*>(
@@ -488,6 +521,14 @@ UsageSnapshot Instance::Usage() const {
   UsageSnapshot snapshot = ledger_.Snapshot();
   snapshot.pinned_limit_bytes = options_.pinned_limit_bytes;
   return snapshot;
+}
+
+// Nothing that needs CUDA works in a child of fork, and a call of the driver
+// there can hang.
+absl::Status Instance::CheckProcess() const {
+  if (!memory_.InForkedChild()) return absl::OkStatus();
+  return CudaStatus(CUDA_ERROR_NOT_INITIALIZED,
+                    "CUDA cannot be used in a child of fork");
 }
 
 absl::Status Instance::CallDriver(absl::string_view what,

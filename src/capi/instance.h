@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -92,14 +93,20 @@ class Instance {
   absl::Status CopyWithoutRing(const Copy& copy, Block& block,
                                Direction direction, CopyOutcome outcome);
   absl::Status CopyPageable(const Copy& copy, Direction direction);
+  // Hands a copy of a staged block to the driver, for which the block is
+  // pageable memory.
+  absl::Status CopyAsPageable(const Copy& copy, Direction direction,
+                              CopyPath path);
   // Hands the copy to the driver as it is.
   absl::Status CopyNatively(const Copy& copy, CopyDirection direction,
                             CopyPath path);
-  CopyDirection DirectionOf(const Copy& copy) const;
-  bool IsDeviceMemory(const void* pointer) const;
+  // Whether every device reads pageable memory through the host's page tables,
+  // as fast as pinned memory. Then nothing is gained by the ring.
+  bool DevicesUseHostPageTables();
 
   absl::Status QueryDriver(cudaPointerAttributes* attributes,
                            const void* pointer);
+  absl::Status CheckProcess() const;
   // Calls the driver, again with a context where it wants one.
   absl::Status CallDriver(absl::string_view what,
                           absl::FunctionRef<CUresult()> call);
@@ -119,6 +126,9 @@ class Instance {
   HostMemory memory_;
   ThreadParking parking_;
   std::atomic<bool> ring_refusal_counted_{false};
+  // What DevicesUseHostPageTables found, once a staged block was copied.
+  enum class HostPageTables : uint8_t { kNotAsked, kNo, kYes };
+  std::atomic<HostPageTables> host_page_tables_{HostPageTables::kNotAsked};
   Engine engine_;
 };
 

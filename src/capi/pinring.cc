@@ -9,6 +9,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <type_traits>
 
 #include "absl/status/status.h"
 #include "absl/strings/strip.h"
@@ -25,6 +26,7 @@ using pinring::Instance;
 using pinring::LastError;
 
 cudaError_t Report(const absl::Status& status) {
+  if (status.ok()) return cudaSuccess;
   return LastError::Keep(pinring::RuntimeCode(status), status.message());
 }
 
@@ -61,16 +63,13 @@ absl::Status InvalidValue(const char* message) {
   return pinring::CudaStatus(CUDA_ERROR_INVALID_VALUE, message);
 }
 
-bool IsMemcpyKind(cudaMemcpyKind kind) {
-  switch (kind) {
-    case cudaMemcpyHostToHost:
-    case cudaMemcpyHostToDevice:
-    case cudaMemcpyDeviceToHost:
-    case cudaMemcpyDeviceToDevice:
-    case cudaMemcpyDefault:
-      return true;
-  }
-  return false;
+// Takes the kind by reference, and looks at its bytes: a C caller may have put
+// any number there, which C++ must not load as the enumeration.
+bool IsMemcpyKind(const cudaMemcpyKind& kind) {
+  std::underlying_type_t<cudaMemcpyKind> number = 0;
+  static_assert(sizeof(number) == sizeof(kind));
+  std::memcpy(&number, &kind, sizeof(number));
+  return number >= cudaMemcpyHostToHost && number <= cudaMemcpyDefault;
 }
 
 cudaError_t BadKind() {
@@ -111,7 +110,10 @@ cudaError_t pinringHostUnregister(void* pointer) {
 
 cudaError_t pinringMemcpy(void* dst, const void* src, size_t bytes,
                           enum cudaMemcpyKind kind) {
-  if (bytes > 0 && !IsMemcpyKind(kind)) return BadKind();
+  if (!IsMemcpyKind(kind)) {
+    if (bytes > 0) return BadKind();
+    kind = cudaMemcpyDefault;
+  }
   return WithInstance([&](Instance& instance) {
     return instance.Memcpy(dst, src, bytes, kind);
   });
@@ -119,7 +121,10 @@ cudaError_t pinringMemcpy(void* dst, const void* src, size_t bytes,
 
 cudaError_t pinringMemcpyAsync(void* dst, const void* src, size_t bytes,
                                enum cudaMemcpyKind kind, cudaStream_t stream) {
-  if (bytes > 0 && !IsMemcpyKind(kind)) return BadKind();
+  if (!IsMemcpyKind(kind)) {
+    if (bytes > 0) return BadKind();
+    kind = cudaMemcpyDefault;
+  }
   return WithInstance([&](Instance& instance) {
     return instance.MemcpyAsync(dst, src, bytes, kind, stream);
   });
@@ -171,8 +176,8 @@ cudaError_t pinringPrintUsage(void) {
   });
 }
 
-cudaError_t pinringFormatUsage(enum pinringUsageFormat format, char* buffer,
-                               size_t buffer_bytes, size_t* needed_bytes) {
+cudaError_t pinringFormatUsage(int format, char* buffer, size_t buffer_bytes,
+                               size_t* needed_bytes) {
   return WithInstance([&](Instance& instance) {
     if (buffer == nullptr && buffer_bytes > 0) {
       return InvalidValue("the buffer is null");

@@ -35,6 +35,7 @@ static_assert(Same(pinringCopyHostToDevice, CopyDirection::kHostToDevice));
 static_assert(Same(pinringCopyDeviceToHost, CopyDirection::kDeviceToHost));
 static_assert(Same(pinringCopyDeviceToDevice, CopyDirection::kDeviceToDevice));
 static_assert(Same(pinringCopyHostToHost, CopyDirection::kHostToHost));
+static_assert(Same(pinringCopyByAddress, CopyDirection::kByAddress));
 static_assert(Same(pinringCopyPassed, CopyPath::kPassed));
 static_assert(Same(pinringCopyStagedSync, CopyPath::kStagedSync));
 static_assert(Same(pinringCopyStagedDeferred, CopyPath::kStagedDeferred));

@@ -26,7 +26,10 @@ int Misused(absl::string_view command, absl::string_view message) {
   return kMisused;
 }
 
-int Written() { return std::fflush(stdout) == 0 ? 0 : kFailed; }
+// An earlier flush may have failed, too.
+int Written() {
+  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0 ? 0 : kFailed;
+}
 
 constexpr FlagSpec kDemoFlags[] = {
     {"size", "BYTES", "how much to copy, as in 8GiB (default: what fits)"},

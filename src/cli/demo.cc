@@ -252,7 +252,10 @@ void PrintReport(const Report& report, FILE* out) {
                 report.wrong_bytes == 0 ? "Right" : "WRONG", report.wrong_bytes,
                 HumanBytes(report.bytes), report.copies.async_copies,
                 report.copies.sync_copies);
-  absl::FPrintF(out, "Really pinned at most: %s, limit %s\n",
+  const bool within =
+      report.usage.pinned_peak_bytes <= report.usage.pinned_limit_bytes;
+  absl::FPrintF(out, "%seally pinned at most: %s, limit %s\n",
+                within ? "R" : "WRONG: r",
                 HumanBytes(report.usage.pinned_peak_bytes),
                 HumanBytes(report.usage.pinned_limit_bytes));
   if (report.bytes_left != 0) {
@@ -293,6 +296,7 @@ std::string ReportJson(const Report& report, const absl::Status& status) {
   json.Field("pinned_peak_bytes", report.usage.pinned_peak_bytes);
   json.Field("pinned_limit_bytes", report.usage.pinned_limit_bytes);
   json.Field("bytes_left", report.bytes_left);
+  json.Field("hazards", uint64_t{report.hazards});
   if (report.timing.has_value()) {
     json.Key("timing");
     WriteTimingJson(*report.timing, json);
@@ -323,7 +327,7 @@ int RunDemo(const DemoOptions& options) {
     absl::PrintF("%s\n", ReportJson(demo.report(), status));
   }
   // A reader that went away did not see that all is right.
-  const bool written = std::fflush(stdout) == 0;
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   return status.ok() && demo.report().ok() && written ? 0 : 1;
 }
 

@@ -61,7 +61,7 @@ void Progress::Draw(uint64_t done) {
                         : std::min(1.0, static_cast<double>(done) /
                                             static_cast<double>(total_bytes_));
   const std::string figures =
-      absl::StrFormat("%3.0f %%  %s of %s", part * 100, HumanBytes(done),
+      absl::StrFormat("%3.0f %%  %10s of %s", part * 100, HumanBytes(done),
                       HumanBytes(total_bytes_));
   const std::string head = absl::StrFormat("%-9s", what_);
   const int room =

@@ -200,25 +200,20 @@ void Core::FinishPrefill(Transfer& transfer) {
   }
 }
 
-void Core::FinishEnqueue(const StreamKey& stream, Transfer& transfer, uint32_t enqueued_chunks, Ending ending) {
-  if (ending == Ending::kComplete) return;
+void Core::CutShort(Transfer& transfer, uint32_t enqueued_chunks) {
   Owner* owner = OwnerOf(transfer);
-  PINRING_CHECK(owner != nullptr, "a transfer that ended early has no owner");
+  // It cannot have retired: the write of its last number is not enqueued yet. But its context may be lost.
+  if (owner == nullptr) return;
   transfer.end = enqueued_chunks;
-  if (options_.share_slots_for_test) {
-    RestoreSlots(shared_group_, transfer);
-  } else {
-    RestoreSlots(GroupOfLast(*owner), transfer);
-  }
-  if (ending == Ending::kLost) {
-    transfer.lost = true;
-    owner->detached = true;
-    const auto it = by_key_.find(stream);
-    if (it != by_key_.end() && it->second == owner) by_key_.erase(it);
-    // Whatever part of it the driver did take must not hold the program's stream.
-    flags_[transfer.line].permitted.store(transfer.LastSequence(), std::memory_order_release);
-    flags_[transfer.line].drained.store(transfer.LastSequence(), std::memory_order_release);
-  }
+  RestoreSlots(options_.share_slots_for_test ? shared_group_ : owner->groups[owner->last_group], transfer);
+}
+
+void Core::Lose(Transfer& transfer) {
+  Owner* owner = OwnerOf(transfer);
+  if (owner == nullptr) return;
+  transfer.lost = true;
+  owner->detached = true;
+  by_key_.erase(owner->key);
 }
 
 // --- Observing ------------------------------------------------------------------------------------------------------
@@ -245,7 +240,7 @@ bool Core::Permit(Owner& owner) {
   bool changed = false;
   while (owner.permit_at < owner.queue.size()) {
     Transfer& transfer = *owner.queue[owner.permit_at];
-    if (transfer.lost) break;
+    if (transfer.lost) break;  // the line is let go once all before it is over (Release)
     if (transfer.direction == Direction::kDeviceToHost) {
       while (transfer.permitted < transfer.end && SlotFree(transfer, transfer.permitted)) {
         flags_[owner.line].permitted.store(transfer.ChunkSequence(transfer.permitted), std::memory_order_release);
@@ -334,6 +329,10 @@ void Core::Release(size_t index) {
     free_lines_.push_back(owner->line);
     return;
   }
+  // Whatever the driver did take of them must not hold the program's stream.
+  const Sequence last = lines_[owner->line].chunks;
+  flags_[owner->line].permitted.store(last, std::memory_order_release);
+  flags_[owner->line].drained.store(last, std::memory_order_release);
   for (std::shared_ptr<Transfer>& transfer : owner->queue) {
     transfer->lost = true;
     --outstanding_;
@@ -493,8 +492,6 @@ Core::Owner* Core::OwnerOf(const Transfer& transfer) const {
   const Sequence oldest = owner->queue.front()->number;
   return AtLeast(transfer.number, oldest) ? owner : nullptr;
 }
-
-Core::Group& Core::GroupOfLast(Owner& owner) { return owner.groups[owner.last_group]; }
 
 bool Core::TouchesHost(const std::byte* begin, const std::byte* end) const {
   const auto touches = [&](const std::shared_ptr<Transfer>& transfer) {

@@ -60,13 +60,6 @@ struct Move {
   size_t bytes = 0;
 };
 
-// How the enqueueing of a transfer ended.
-enum class Ending {
-  kComplete,    // everything was enqueued
-  kEndedEarly,  // a call failed; the write that says so (done = last) was enqueued
-  kLost,        // not even that: done can never come
-};
-
 class Core {
  public:
   enum class Refusal { kNone, kNoSlot, kTooDeep };
@@ -81,13 +74,16 @@ class Core {
   Core& operator=(const Core&) = delete;
 
   // Reserves slots for a transfer and makes it known to the movers. The caller then enqueues its operations; nobody may publish to
-  // the same stream before it has called FinishEnqueue.
+  // the same stream meanwhile.
   [[nodiscard]] Published Publish(const StreamKey& stream, const TransferRequest& request);
   // The caller has filled the chunk of a prefilled transfer.
   void FinishPrefill(Transfer& transfer);
-  // enqueued_chunks: copies that the driver accepted. After kEndedEarly the caller waits until moves_in_progress is 0 before it
-  // lets the next transfer of the stream be published.
-  void FinishEnqueue(const StreamKey& stream, Transfer& transfer, uint32_t enqueued_chunks, Ending ending);
+  // A driver call failed after `enqueued_chunks` copies were accepted: the transfer ends with them. Called before the write that says so
+  // (done = last) is enqueued. The caller then waits until moves_in_progress is 0 before it lets the next transfer of the stream
+  // be published, since a mover may still be filling a slot for a chunk that never comes.
+  void CutShort(Transfer& transfer, uint32_t enqueued_chunks);
+  // Not even that write was accepted: done can never come. What the stream published before still ends as it should.
+  void Lose(Transfer& transfer);
 
   // Does all that the flags allow without moving bytes: permits, retires, gives slots back. True where anything changed.
   bool Observe(uint64_t now_nanos);
@@ -157,7 +153,6 @@ class Core {
   void Drain(Owner& owner);
   void Release(size_t index);
   Owner* OwnerOf(const Transfer& transfer) const;
-  Group& GroupOfLast(Owner& owner);
 
   const CoreOptions options_;
   std::byte* const ring_;

@@ -369,14 +369,8 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request, c
   } else {
     enqueued = EnqueueDeferred(request, context, *transfer);
   }
-  if (enqueued.ending != Ending::kComplete) {
-    absl::MutexLock lock(&mutex_);
-    core_->FinishEnqueue(key, *transfer, enqueued.chunks, enqueued.ending);
-    // A mover may still be filling a slot for a chunk that now never comes; the next transfer may use that slot.
-    while (transfer->moves_in_progress > 0) {
-      around_.parking->Await(mutex_, "movers leave a transfer that ended early",
-                             [&] { return transfer->moves_in_progress == 0; }, kProbeNanos);
-    }
+  if (!enqueued.status.ok()) {
+    EndEarly(request, context, *transfer, enqueued.chunks);
     return enqueued.status;
   }
 
@@ -403,7 +397,7 @@ Engine::Enqueued Engine::EnqueueDeferred(const CopyRequest& request, const Conte
     operations[1] = WaitOperation(line + kPermittedOffset, transfer.ChunkSequence(chunk));
     CUresult code = driver_.StreamBatchMemOp(request.stream, 2, operations, 0);
     if (code != CUDA_SUCCESS) {
-      return EndEarly(request, context, transfer, chunk, CudaStatus(code, "cuStreamBatchMemOp"));
+      return Enqueued{CudaStatus(code, "cuStreamBatchMemOp"), chunk};
     }
     std::byte* const slot = ring + transfer.ChunkSlot(chunk).offset;
     const CUdeviceptr device = request.device + transfer.ChunkOffset(chunk);
@@ -412,9 +406,9 @@ Engine::Enqueued Engine::EnqueueDeferred(const CopyRequest& request, const Conte
                ? driver_.MemcpyHtoDAsync(device, slot, bytes, request.stream)
                : driver_.MemcpyDtoHAsync(slot, device, bytes, request.stream);
     if (code != CUDA_SUCCESS) {
-      return EndEarly(request, context, transfer, chunk,
-                      CudaStatus(code, request.direction == Direction::kHostToDevice ? "cuMemcpyHtoDAsync"
-                                                                                     : "cuMemcpyDtoHAsync"));
+      return Enqueued{CudaStatus(code, request.direction == Direction::kHostToDevice ? "cuMemcpyHtoDAsync"
+                                                                                     : "cuMemcpyDtoHAsync"),
+                      chunk};
     }
     operations[0] = WriteOperation(line + kDoneOffset, transfer.ChunkSequence(chunk));
   }
@@ -422,9 +416,9 @@ Engine::Enqueued Engine::EnqueueDeferred(const CopyRequest& request, const Conte
   if (drains) operations[1] = WaitOperation(line + kDrainedOffset, transfer.LastSequence());
   const CUresult code = driver_.StreamBatchMemOp(request.stream, drains ? 2 : 1, operations, 0);
   if (code != CUDA_SUCCESS) {
-    return EndEarly(request, context, transfer, transfer.chunks, CudaStatus(code, "cuStreamBatchMemOp"));
+    return Enqueued{CudaStatus(code, "cuStreamBatchMemOp"), transfer.chunks};
   }
-  return Enqueued{absl::OkStatus(), transfer.chunks, Ending::kComplete};
+  return Enqueued{absl::OkStatus(), transfer.chunks};
 }
 
 Engine::Enqueued Engine::EnqueueIdle(const CopyRequest& request, const Context& context,
@@ -433,24 +427,33 @@ Engine::Enqueued Engine::EnqueueIdle(const CopyRequest& request, const Context& 
       ring_memory_.load(std::memory_order_acquire)->bytes() + transfer.slots[0].offset;
   CUresult code = driver_.MemcpyHtoDAsync(request.device, slot, request.bytes, request.stream);
   if (code != CUDA_SUCCESS) {
-    return EndEarly(request, context, transfer, 0, CudaStatus(code, "cuMemcpyHtoDAsync"));
+    return Enqueued{CudaStatus(code, "cuMemcpyHtoDAsync"), 0};
   }
   code = driver_.StreamWriteValue32(request.stream,
                                     context.flags + transfer.line * sizeof(FlagLine) + kDoneOffset,
                                     transfer.LastSequence(), CU_STREAM_WRITE_VALUE_DEFAULT);
   if (code != CUDA_SUCCESS) {
-    return EndEarly(request, context, transfer, 1, CudaStatus(code, "cuStreamWriteValue32"));
+    return Enqueued{CudaStatus(code, "cuStreamWriteValue32"), 1};
   }
-  return Enqueued{absl::OkStatus(), 1, Ending::kComplete};
+  return Enqueued{absl::OkStatus(), 1};
 }
 
-// A call failed after `chunks` copies were accepted. One more write tells when these are over; without it nobody can know.
-Engine::Enqueued Engine::EndEarly(const CopyRequest& request, const Context& context, const Transfer& transfer,
-                                  uint32_t chunks, absl::Status status) const {
+// A call failed after `chunks` copies were accepted. The movers are told first; then one more write tells when those
+// copies are over. Without it nobody can know.
+void Engine::EndEarly(const CopyRequest& request, const Context& context, Transfer& transfer, uint32_t chunks) {
+  {
+    absl::MutexLock lock(&mutex_);
+    core_->CutShort(transfer, chunks);
+  }
   const CUdeviceptr line = context.flags + transfer.line * sizeof(FlagLine);
   const CUresult code = driver_.StreamWriteValue32(request.stream, line + kDoneOffset, transfer.LastSequence(),
                                                    CU_STREAM_WRITE_VALUE_DEFAULT);
-  return Enqueued{std::move(status), chunks, code == CUDA_SUCCESS ? Ending::kEndedEarly : Ending::kLost};
+  absl::MutexLock lock(&mutex_);
+  if (code != CUDA_SUCCESS) core_->Lose(transfer);
+  while (transfer.moves_in_progress > 0) {
+    around_.parking->Await(mutex_, "movers leave a transfer that ended early",
+                           [&] { return transfer.moves_in_progress == 0; }, kProbeNanos);
+  }
 }
 
 // --- Waiting --------------------------------------------------------------------------------------------------------
@@ -491,11 +494,20 @@ absl::Status Engine::WaitFor(const std::shared_ptr<Transfer>& transfer, const Co
 }
 
 absl::Status Engine::Probe(const Context& context) {
-  const CUresult code = driver_.EventQuery(context.probe);
-  if (code == CUDA_SUCCESS || code == CUDA_ERROR_NOT_READY) return absl::OkStatus();
+  absl::Status status;
+  // An error that does not come again is not the context's state.
+  for (int tries = 0; tries < 2; ++tries) {
+    const ContextScope scope(driver_, context.handle);
+    status = scope.status();
+    if (status.ok()) {
+      const CUresult code = driver_.EventQuery(context.probe);
+      if (code == CUDA_SUCCESS || code == CUDA_ERROR_NOT_READY) return absl::OkStatus();
+      status = CudaStatus(code, "the context of a copy in flight");
+    }
+  }
   absl::MutexLock lock(&mutex_);
   core_->LoseContext(&context);
-  return CudaStatus(code, "the context of a copy in flight");
+  return status;
 }
 
 void Engine::WaitForHost(const void* begin, size_t bytes) {
@@ -517,16 +529,8 @@ void Engine::WaitForHost(const void* begin, size_t bytes) {
       absl::MutexLock lock(&setup_mutex_);
       for (const auto& [handle, context] : contexts_) contexts.push_back(context);
     }
-    for (const Context* context : contexts) {
-      const ContextScope scope(driver_, context->handle);
-      // A context that cannot be made current any more is as lost as one that answers an error.
-      if (scope.status().ok()) {
-        Probe(*context).IgnoreError();  // the free itself succeeds all the same
-      } else {
-        absl::MutexLock lock(&mutex_);
-        core_->LoseContext(context);
-      }
-    }
+    // The free itself succeeds, also when the context that the copies were of is lost.
+    for (const Context* context : contexts) Probe(*context).IgnoreError();
   }
 }
 

@@ -135,9 +135,8 @@ class Engine {
   class ContextScope;
   // How the driver took a transfer's operations.
   struct Enqueued {
-    absl::Status status;
+    absl::Status status;  // of the first call that failed
     uint32_t chunks = 0;  // copies accepted
-    Ending ending = Ending::kComplete;
   };
 
   absl::StatusOr<CUcontext> ContextOfStream(CUstream stream) const;
@@ -149,11 +148,9 @@ class Engine {
   absl::StatusOr<CopyResult> CopyInContext(const CopyRequest& request);
   absl::StatusOr<CopyResult> CopyThroughRing(const CopyRequest& request, const Context& context,
                                              const StreamKey& key, bool idle, bool non_blocking);
-  CUresult WriteFlag(const CopyRequest& request, CUdeviceptr address, Sequence value) const;
   Enqueued EnqueueDeferred(const CopyRequest& request, const Context& context, const Transfer& transfer) const;
   Enqueued EnqueueIdle(const CopyRequest& request, const Context& context, const Transfer& transfer) const;
-  Enqueued EndEarly(const CopyRequest& request, const Context& context, const Transfer& transfer,
-                    uint32_t chunks, absl::Status status) const;
+  void EndEarly(const CopyRequest& request, const Context& context, Transfer& transfer, uint32_t chunks);
   absl::Status WaitFor(const std::shared_ptr<Transfer>& transfer, const Context& context);
   // Asks the context for its sticky error; its transfers are lost if it has one.
   absl::Status Probe(const Context& context);

@@ -48,7 +48,7 @@ class Thread {
   void Abandon() { joinable_ = false; }
 
  private:
-  Thread(uintptr_t handle) : handle_(handle), joinable_(true) {}
+  explicit Thread(uintptr_t handle) : handle_(handle), joinable_(true) {}
 
   uintptr_t handle_ = 0;  // pthread_t or HANDLE.
   bool joinable_ = false;

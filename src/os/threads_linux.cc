@@ -101,7 +101,7 @@ absl::StatusOr<Thread> Thread::Start(absl::string_view name,
         "thread ", name,
         " could not be started: ", absl::ErrnoToStatus(error, "").ToString()));
   }
-  arguments.release();  // The thread's now.
+  (void)arguments.release();  // The thread's now.
   return Thread(std::bit_cast<uintptr_t>(handle));
 }
 

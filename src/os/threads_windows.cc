@@ -51,7 +51,7 @@ absl::StatusOr<Thread> Thread::Start(absl::string_view name,
     return absl::ResourceExhaustedError(
         absl::StrCat("thread ", name, " could not be started"));
   }
-  arguments.release();  // The thread's now.
+  (void)arguments.release();  // The thread's now.
   return Thread(handle);
 }
 

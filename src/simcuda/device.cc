@@ -12,14 +12,19 @@ size_t Index(Route route) { return static_cast<size_t>(route); }
 
 }  // namespace
 
-Device::Device(const MachineOptions& options, int ordinal) : options_(options), ordinal_(ordinal) {
-  const int counts[3] = {options.compute_queues, options.h2d_queues, options.d2h_queues};
+Device::Device(const MachineOptions& options, int ordinal)
+    : options_(options), ordinal_(ordinal) {
+  const int counts[3] = {options.compute_queues, options.h2d_queues,
+                         options.d2h_queues};
   const char* const names[3] = {"compute", "host-to-device", "device-to-host"};
   for (size_t kind = 0; kind < 3; ++kind) {
-    const int count = options.one_queue ? (kind == 0 ? 1 : 0) : std::max(counts[kind], 1);
+    const int count =
+        options.one_queue ? (kind == 0 ? 1 : 0) : std::max(counts[kind], 1);
     for (int i = 0; i < count; ++i) {
-      auto& queue = queues_[kind].emplace_back(std::make_unique<HardwareQueue>());
-      queue->name = options.one_queue ? "the only queue" : absl::StrCat(names[kind], " queue ", i);
+      auto& queue =
+          queues_[kind].emplace_back(std::make_unique<HardwareQueue>());
+      queue->name = options.one_queue ? "the only queue"
+                                      : absl::StrCat(names[kind], " queue ", i);
     }
   }
 }
@@ -33,32 +38,59 @@ HardwareQueue* Device::QueueFor(Stream& stream, Route route) {
   }
   HardwareQueue*& queue = stream.queues[Index(route)];
   if (queue == nullptr) {
-    const auto& all = queues_[Index(route)];
-    size_t& next = next_queue_[Index(route)];
-    size_t pick = next % all.size();
-    for (size_t i = 1; options_.balance_queues && i < all.size(); ++i) {
-      const size_t candidate = (next + i) % all.size();
-      if (all[candidate]->entries < all[pick]->entries) pick = candidate;
-    }
-    queue = all[pick].get();
-    next = pick + 1;
+    const size_t pick = PickQueue(route);
+    queue = queues_[Index(route)][pick].get();
+    next_queue_[Index(route)] = pick + 1;
   }
   return queue;
 }
 
+size_t Device::PickQueue(Route route) const {
+  const auto& all = queues_[Index(route)];
+  const size_t next = next_queue_[Index(route)] % all.size();
+  if (!options_.balance_queues) return next;
+  const bool strict = route == Route::kCompute && !OnlyKernelsOutstanding();
+  size_t least = next;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const size_t candidate = (next + i) % all.size();
+    const size_t entries = all[candidate]->entries;
+    const auto with_less = std::count_if(
+        all.begin(), all.end(),
+        [entries](const auto& other) { return other->entries < entries; });
+    if (strict && 2 * static_cast<size_t>(with_less) < all.size())
+      return candidate;
+    if (entries < all[least]->entries) least = candidate;
+  }
+  return least;
+}
+
+bool Device::OnlyKernelsOutstanding() const {
+  return std::all_of(
+      active_.begin(), active_.end(), [](const StreamRef& stream) {
+        return std::all_of(
+            stream->ops.begin(), stream->ops.end(),
+            [](const OpRef& op) { return op->kind == OpKind::kKernel; });
+      });
+}
+
 bool Device::HasRoom(Stream& stream, const Op& op) {
-  if (op.kind == OpKind::kHostFunction && stream.host_functions >= options_.host_function_depth) return false;
+  if (op.kind == OpKind::kHostFunction &&
+      stream.host_functions >= options_.host_function_depth)
+    return false;
   const HardwareQueue* queue = QueueFor(stream, op.route);
   if (queue == nullptr) return true;
   if (queue->entries + 1 > options_.queue_depth) return false;
-  const bool switches = stream.latest_queue != nullptr && stream.latest_queue != queue && !stream.ops.empty();
+  const bool switches = stream.latest_queue != nullptr &&
+                        stream.latest_queue != queue && !stream.ops.empty();
   return !switches || stream.latest_queue->entries + 1 <= options_.queue_depth;
 }
 
 void Device::AddImplicitDependencies(const Stream& stream, Op& op) {
   if (stream.type == StreamType::kNonBlocking) return;
   for (const StreamRef& other : active_) {
-    const bool ordered = stream.type == StreamType::kLegacy ? other->implicit() : other->type == StreamType::kLegacy;
+    const bool ordered = stream.type == StreamType::kLegacy
+                             ? other->implicit()
+                             : other->type == StreamType::kLegacy;
     if (ordered) op.after.push_back(other->ops.back());
   }
 }
@@ -69,9 +101,12 @@ void Device::Enqueue(const StreamRef& stream, const OpRef& op) {
   op->queue = QueueFor(*stream, op->route);
   AddImplicitDependencies(*stream, *op);
   if (op->queue != nullptr) {
-    // The signal between two queues stands in the one it comes from, behind the operation that it signals.
-    if (!stream->ops.empty() && stream->latest_queue != nullptr && stream->latest_queue != op->queue) {
-      for (auto before = stream->ops.rbegin(); before != stream->ops.rend(); ++before) {
+    // The signal between two queues stands in the one it comes from, behind the
+    // operation that it signals.
+    if (!stream->ops.empty() && stream->latest_queue != nullptr &&
+        stream->latest_queue != op->queue) {
+      for (auto before = stream->ops.rbegin(); before != stream->ops.rend();
+           ++before) {
         if ((*before)->queue == nullptr) continue;
         ++(*before)->entries;
         ++(*before)->queue->entries;
@@ -99,7 +134,8 @@ void Device::Flush() {
 
 bool Device::DependenciesDone(Op& op) {
   while (!op.after.empty() && op.after.back()->done) op.after.pop_back();
-  return std::all_of(op.after.begin(), op.after.end(), [](const OpRef& before) { return before->done; });
+  return std::all_of(op.after.begin(), op.after.end(),
+                     [](const OpRef& before) { return before->done; });
 }
 
 bool Device::ConditionHolds(const Op& op, uint64_t epoch) const {
@@ -148,19 +184,23 @@ void Device::Remove(const OpRef& op) {
   const StreamRef stream = std::exchange(op->stream, nullptr);
   stream->ops.pop_front();
   if (op->kind == OpKind::kHostFunction) --stream->host_functions;
-  if (stream->ops.empty()) active_.erase(std::find(active_.begin(), active_.end(), stream));
+  if (stream->ops.empty())
+    active_.erase(std::find(active_.begin(), active_.end(), stream));
 }
 
 bool Device::Polls() const {
-  return std::any_of(active_.begin(), active_.end(), [](const StreamRef& stream) {
-    const OpKind kind = stream->ops.front()->kind;
-    return kind == OpKind::kKernel || kind == OpKind::kMemoryOperations;
-  });
+  return std::any_of(
+      active_.begin(), active_.end(), [](const StreamRef& stream) {
+        const OpKind kind = stream->ops.front()->kind;
+        return kind == OpKind::kKernel || kind == OpKind::kMemoryOperations;
+      });
 }
 
 bool Device::HasOutstanding(uint64_t number) const {
   return std::any_of(active_.begin(), active_.end(),
-                     [number](const StreamRef& stream) { return stream->ops.front()->number <= number; });
+                     [number](const StreamRef& stream) {
+                       return stream->ops.front()->number <= number;
+                     });
 }
 
 size_t Device::outstanding() const {
@@ -195,25 +235,34 @@ std::string Device::Describe() const {
   std::string text;
   for (const StreamRef& stream : active_) {
     const Op& op = *stream->ops.front();
-    absl::StrAppend(&text, "device ", ordinal_, ", stream ", stream->id, ": ", stream->ops.size(), " outstanding, first ",
-                    Name(op.kind), " #", op.number);
-    if (op.kind == OpKind::kKernel) absl::StrAppend(&text, " '", op.kernel->name, "'");
+    absl::StrAppend(&text, "device ", ordinal_, ", stream ", stream->id, ": ",
+                    stream->ops.size(), " outstanding, first ", Name(op.kind),
+                    " #", op.number);
+    if (op.kind == OpKind::kKernel)
+      absl::StrAppend(&text, " '", op.kernel->name, "'");
     if (!op.submitted) {
       absl::StrAppend(&text, " has not left the driver's batch");
     } else if (op.queue != nullptr && op.queue->ops.front().get() != &op) {
       const Op& head = *op.queue->ops.front();
-      absl::StrAppend(&text, " stands in ", op.queue->name, " behind ", Name(head.kind), " #", head.number, " of stream ",
+      absl::StrAppend(&text, " stands in ", op.queue->name, " behind ",
+                      Name(head.kind), " #", head.number, " of stream ",
                       head.stream->id);
-    } else if (!std::all_of(op.after.begin(), op.after.end(), [](const OpRef& before) { return before->done; })) {
+    } else if (!std::all_of(op.after.begin(), op.after.end(),
+                            [](const OpRef& before) { return before->done; })) {
       for (const OpRef& before : op.after) {
-        if (!before->done) absl::StrAppend(&text, " waits for ", Name(before->kind), " #", before->number);
+        if (!before->done)
+          absl::StrAppend(&text, " waits for ", Name(before->kind), " #",
+                          before->number);
       }
     } else if (op.busy) {
       absl::StrAppend(&text, " is running");
-    } else if (op.kind == OpKind::kMemoryOperations && op.memory_operations[op.next_memory_operation].wait) {
-      const MemoryOperation& wait = op.memory_operations[op.next_memory_operation];
+    } else if (op.kind == OpKind::kMemoryOperations &&
+               op.memory_operations[op.next_memory_operation].wait) {
+      const MemoryOperation& wait =
+          op.memory_operations[op.next_memory_operation];
       absl::StrAppend(&text, " waits for the value ", wait.value, " at ",
-                      absl::Hex(reinterpret_cast<uintptr_t>(wait.address)), wait.Satisfied() ? " (there)" : "");
+                      absl::Hex(reinterpret_cast<uintptr_t>(wait.address)),
+                      wait.Satisfied() ? " (there)" : "");
     } else {
       absl::StrAppend(&text, " can run");
     }

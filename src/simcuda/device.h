@@ -1,16 +1,23 @@
-// The streams and hardware queues of one simulated device, and which operation may take a step now.
+// The streams and hardware queues of one simulated device, and which operation
+// may take a step now.
 //
-// An operation runs when it is the first of its stream, the first of its hardware queue, everything it depends on besides
-// is done, and its condition holds (a wait-value's flag, a kernel's callback). Hardware queues are first in first out in
-// the order of enqueueing, also when the head waits for something of its own stream: that is how a stream that is held
-// holds up others. A kernel holds its queue until it is done.
+// An operation runs when it is the first of its stream, the first of its
+// hardware queue, everything it depends on besides is done, and its condition
+// holds (a wait-value's flag, a kernel's callback). Hardware queues are first
+// in first out in the order of enqueueing, also when the head waits for
+// something of its own stream: that is how a stream that is held holds up
+// others. A kernel holds its queue until it is done.
 //
-// Which queue: kernels, memory operations, memsets, host functions, device-to-device copies and small copies to the device
-// take the compute queues, other copies those of their direction. A recorded event goes through the queue that its stream
-// used last; a wait for an event takes none, as the operation behind it does the waiting. An operation in another queue
-// than its stream's operation before costs an entry there too (the signal between the queues).
+// Which queue: kernels, memory operations, memsets, host functions,
+// device-to-device copies and small copies to the device take the compute
+// queues, other copies those of their direction. A recorded event goes through
+// the queue that its stream used last; a wait for an event takes none, as the
+// operation behind it does the waiting. An operation in another queue than its
+// stream's operation before costs an entry there too (the signal between the
+// queues).
 //
-// Externally synchronized, but for Perform (op.h), which runs between Take and Finish.
+// Externally synchronized, but for Perform (op.h), which runs between Take and
+// Finish.
 
 #ifndef PINRING_SRC_SIMCUDA_DEVICE_H_
 #define PINRING_SRC_SIMCUDA_DEVICE_H_
@@ -47,19 +54,24 @@ struct Stream {
   unsigned flags = 0;
   int priority = 0;
   CUstream handle = nullptr;
-  std::deque<OpRef> ops;  // outstanding
+  std::deque<OpRef> ops;      // outstanding
   size_t host_functions = 0;  // of those
-  HardwareQueue* queues[3] = {nullptr, nullptr, nullptr};  // by Route, from the first need on
+  HardwareQueue* queues[3] = {nullptr, nullptr,
+                              nullptr};  // by Route, from the first need on
   HardwareQueue* latest_queue = nullptr;
   std::shared_ptr<Capture> capture;
 
   // Ordered against the legacy stream without being it.
-  bool implicit() const { return type == StreamType::kBlocking || type == StreamType::kPerThread; }
+  bool implicit() const {
+    return type == StreamType::kBlocking || type == StreamType::kPerThread;
+  }
 };
 
 class Device {
  public:
   Device(const MachineOptions& options, int ordinal);
+  // Operations and streams refer to each other while they are enqueued.
+  ~Device() { Drop(); }
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
@@ -69,16 +81,20 @@ class Device {
   // WDDM: hands everything enqueued to the hardware.
   void Flush();
 
-  // How many operations may take a step; callbacks that were asked in this epoch are left out.
+  // How many operations may take a step; callbacks that were asked in this
+  // epoch are left out.
   size_t CollectRunnable(uint64_t epoch);
   size_t runnable() const { return runnable_.size(); }  // as of then
-  // Starts a step of the `which`-th of those, once each; null when it was dropped since. A host function is only handed
-  // over: put it into the thread's line.
+  // Starts a step of the `which`-th of those, once each; null when it was
+  // dropped since. A host function is only handed over: put it into the
+  // thread's line.
   OpRef Take(size_t which, uint64_t epoch);
-  // Ends it. Of an operation that was dropped meanwhile nothing remains to be done.
+  // Ends it. Of an operation that was dropped meanwhile nothing remains to be
+  // done.
   void Finish(const OpRef& op, const Performed& performed);
 
-  // Whether something waits for what this device cannot see coming: a flag in memory.
+  // Whether something waits for what this device cannot see coming: a flag in
+  // memory.
   bool Polls() const;
   bool Idle() const { return active_.empty(); }
   // Whether an operation is enqueued whose number is at most this.
@@ -89,12 +105,15 @@ class Device {
 
   // Forgets everything enqueued; it never runs.
   void Drop();
-  // Whether an operation of the device's, dropped or not, is in Perform at this moment.
+  // Whether an operation of the device's, dropped or not, is in Perform at this
+  // moment.
   bool Busy() const { return performing_ != 0; }
   std::string Describe() const;
 
  private:
   HardwareQueue* QueueFor(Stream& stream, Route route);
+  size_t PickQueue(Route route) const;
+  bool OnlyKernelsOutstanding() const;
   bool DependenciesDone(Op& op);
   bool ConditionHolds(const Op& op, uint64_t epoch) const;
   void AddImplicitDependencies(const Stream& stream, Op& op);
@@ -102,9 +121,11 @@ class Device {
 
   const MachineOptions& options_;
   const int ordinal_;
-  std::vector<std::unique_ptr<HardwareQueue>> queues_[3];  // by Route; in one-queue mode one for all
+  std::vector<std::unique_ptr<HardwareQueue>>
+      queues_[3];  // by Route; in one-queue mode one for all
   size_t next_queue_[3] = {0, 0, 0};
-  std::vector<StreamRef> active_;  // streams with something outstanding, in the order in which they came to have it
+  std::vector<StreamRef> active_;  // streams with something outstanding, in the
+                                   // order in which they came to have it
   std::vector<OpRef> runnable_;    // of the latest CollectRunnable
   std::vector<OpRef> batch_;       // WDDM: enqueued, not submitted
   uint64_t next_number_ = 1;

@@ -1,5 +1,6 @@
-// Opaque handles of the driver API. A handle whose object is gone comes back for the next one, as natively, so that a
-// program which takes a handle for an identity is found out.
+// Opaque handles of the driver API. A handle whose object is gone comes back
+// for the next one, as natively, so that a program which takes a handle for an
+// identity is found out.
 
 #ifndef PINRING_SRC_SIMCUDA_HANDLES_H_
 #define PINRING_SRC_SIMCUDA_HANDLES_H_

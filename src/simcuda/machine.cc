@@ -18,7 +18,8 @@ namespace pinring::simcuda {
 namespace {
 
 enum EntryPoint {
-#define PINRING_SIMCUDA_ENTRY(field, symbol, version, need, parameters) k##field,
+#define PINRING_SIMCUDA_ENTRY(field, symbol, version, need, parameters) \
+  k##field,
   PINRING_DRIVER_FUNCTIONS(PINRING_SIMCUDA_ENTRY)
 #undef PINRING_SIMCUDA_ENTRY
       kEntryPoints
@@ -31,10 +32,12 @@ constexpr const char* kSymbols[kEntryPoints] = {
 };
 
 bool NeedsInit(EntryPoint entry) {
-  return entry != kInit && entry != kDriverGetVersion && entry != kGetErrorName && entry != kGetErrorString;
+  return entry != kInit && entry != kDriverGetVersion &&
+         entry != kGetErrorName && entry != kGetErrorString;
 }
 
-// How long the device thread sleeps between looks at flags in memory, which nobody tells it of.
+// How long the device thread sleeps between looks at flags in memory, which
+// nobody tells it of.
 constexpr absl::Duration kShortestPoll = absl::Microseconds(20);
 constexpr absl::Duration kLongestPoll = absl::Milliseconds(1);
 
@@ -47,7 +50,8 @@ class Machine::Impl : public Environment {
   Impl(const MachineOptions& options, Scheduler* scheduler)
       : options_(options),
         scheduler_(scheduler),
-        model_(options_, next_machine.fetch_add(1, std::memory_order_relaxed), this),
+        model_(options_, next_machine.fetch_add(1, std::memory_order_relaxed),
+               this),
         device_actor_(this),
         host_actor_(this) {
     if (scheduler_ != nullptr) {
@@ -72,26 +76,36 @@ class Machine::Impl : public Environment {
   CUresult Call(EntryPoint entry, absl::FunctionRef<CUresult(Model&)> body) {
     if (Scheduler::InStep() || InCallback()) {
       absl::MutexLock lock(&mu_);
-      model_.AddHazard(absl::StrCat(kSymbols[entry], " was called from a kernel, a host function or an actor's step"));
+      model_.AddHazard(absl::StrCat(
+          kSymbols[entry],
+          " was called from a kernel, a host function or an actor's step"));
       return CUDA_ERROR_NOT_PERMITTED;
     }
     Scheduler::Yield();
     absl::MutexLock lock(&mu_);
     ++calls_[entry];
     if (const std::optional<CUresult> fault = TakeFault(entry)) return *fault;
-    if (NeedsInit(entry) && !model_.initialized()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (NeedsInit(entry) && !model_.initialized())
+      return CUDA_ERROR_NOT_INITIALIZED;
     return body(model_);
   }
 
-  // Called by the model, within Call: the mutex is held. The analysis cannot follow that through the model.
-  bool Wait(std::string_view why, absl::FunctionRef<bool()> ready) override ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  // Called by the model, within Call: the mutex is held. The analysis cannot
+  // follow that through the model.
+  bool Wait(std::string_view why, absl::FunctionRef<bool()> ready) override
+      ABSL_NO_THREAD_SAFETY_ANALYSIS {
     if (ready()) return true;
     if (scheduler_ == nullptr) {
-      mu_.Await(absl::Condition(+[](absl::FunctionRef<bool()>* condition) { return (*condition)(); }, &ready));
+      mu_.Await(absl::Condition(
+          +[](absl::FunctionRef<bool()>* condition) { return (*condition)(); },
+          &ready));
       return true;
     }
     struct Released {  // also while the caller's stack unwinds
-      explicit Released(absl::Mutex* mutex) ABSL_NO_THREAD_SAFETY_ANALYSIS : mu(mutex) { mu->Unlock(); }
+      explicit Released(absl::Mutex* mutex) ABSL_NO_THREAD_SAFETY_ANALYSIS
+          : mu(mutex) {
+        mu->Unlock();
+      }
       ~Released() ABSL_NO_THREAD_SAFETY_ANALYSIS { mu->Lock(); }
       absl::Mutex* const mu;
     } released(&mu_);
@@ -165,14 +179,17 @@ class Machine::Impl : public Environment {
     static CUresult CUDAAPI Function(Parameters... parameters) {
       Impl* impl = current.load(std::memory_order_acquire);
       if (impl == nullptr) return CUDA_ERROR_DEINITIALIZED;
-      return impl->Call(entry, [&](Model& model) { return (model.*method)(parameters...); });
+      return impl->Call(
+          entry, [&](Model& model) { return (model.*method)(parameters...); });
     }
   };
 
   static Driver MakeDriver(const MachineOptions& options) {
     Driver driver;
 #define PINRING_SIMCUDA_FILL(field, symbol, version, need, parameters) \
-  driver.field = &Thunk<k##field, decltype(&Model::field)>::template Function<&Model::field>;
+  driver.field =                                                       \
+      &Thunk<k##field,                                                 \
+             decltype(&Model::field)>::template Function<&Model::field>;
     PINRING_DRIVER_FUNCTIONS(PINRING_SIMCUDA_FILL)
 #undef PINRING_SIMCUDA_FILL
     if (!options.stream_memory_operations) {
@@ -191,7 +208,9 @@ class Machine::Impl : public Environment {
   class DeviceActor : public Actor {
    public:
     explicit DeviceActor(Impl* impl) : impl_(impl) {}
-    int EnabledSteps() override { return impl_->CollectRunnable(impl_->scheduler_->Epoch()); }
+    int EnabledSteps() override {
+      return impl_->CollectRunnable(impl_->scheduler_->Epoch());
+    }
     void Step(int which) override {
       if (impl_->StepDevice(which, impl_->scheduler_->Epoch())) return;
       impl_->scheduler_->Fruitless();
@@ -211,9 +230,11 @@ class Machine::Impl : public Environment {
     Impl* const impl_;
   };
 
-  std::optional<CUresult> TakeFault(EntryPoint entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+  std::optional<CUresult> TakeFault(EntryPoint entry)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     for (CountedFault& one : faults_) {
-      if (one.fault.function != "*" && one.fault.function != kSymbols[entry]) continue;
+      if (one.fault.function != "*" && one.fault.function != kSymbols[entry])
+        continue;
       if (one.calls++ != one.fault.call) continue;
       if (one.fault.sticky) model_.BreakContext(one.fault.code);
       return one.fault.code;
@@ -224,11 +245,13 @@ class Machine::Impl : public Environment {
   int CollectRunnable(uint64_t epoch) {
     absl::MutexLock lock(&mu_);
     size_t total = 0;
-    for (auto& context : model_.contexts()) total += context->device.CollectRunnable(epoch);
+    for (auto& context : model_.contexts())
+      total += context->device.CollectRunnable(epoch);
     return static_cast<int>(total);
   }
 
-  // Runs the which-th step of the latest CollectRunnable. Returns whether it changed anything.
+  // Runs the which-th step of the latest CollectRunnable. Returns whether it
+  // changed anything.
   bool StepDevice(int which, uint64_t epoch) {
     OpRef op;
     Device* device = nullptr;
@@ -277,11 +300,13 @@ class Machine::Impl : public Environment {
     }
     absl::MutexLock lock(&mu_);
     if (op->dropped) return;
-    model_.contexts()[static_cast<size_t>(op->stream->device)]->device.Finish(op, {.done = true});
+    model_.contexts()[static_cast<size_t>(op->stream->device)]->device.Finish(
+        op, {.done = true});
     model_.NoteChange();
   }
 
-  // Scheduled mode, on a thread that is no caller (before or after a run): lets the devices run, in order, until ready.
+  // Scheduled mode, on a thread that is no caller (before or after a run): lets
+  // the devices run, in order, until ready.
   bool DriveUntil(absl::FunctionRef<bool()> ready) {
     // Epochs of its own, apart from the scheduler's.
     uint64_t epoch = uint64_t{1} << 63;
@@ -298,7 +323,8 @@ class Machine::Impl : public Environment {
     return true;
   }
 
-  // Threaded mode: the device thread. One step of each operation that may take one, then the next round.
+  // Threaded mode: the device thread. One step of each operation that may take
+  // one, then the next round.
   void RunDevices() {
     absl::Duration poll = kShortestPoll;
     for (uint64_t round = 0;; ++round) {
@@ -308,16 +334,21 @@ class Machine::Impl : public Environment {
         absl::MutexLock lock(&mu_);
         if (stop_) return;
         version = model_.version();
-        for (auto& context : model_.contexts()) polls = polls || context->device.Polls();
+        for (auto& context : model_.contexts())
+          polls = polls || context->device.Polls();
       }
       bool changed = false;
-      // Steps do not make others' steps impossible, except that a context may be dropped between them.
-      for (int left = CollectRunnable(round); left > 0; --left) changed = StepDevice(left - 1, round) || changed;
+      // Steps do not make others' steps impossible, except that a context may
+      // be dropped between them.
+      for (int left = CollectRunnable(round); left > 0; --left)
+        changed = StepDevice(left - 1, round) || changed;
       if (changed) {
         poll = kShortestPoll;
         continue;
       }
-      const auto woken = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stop_ || model_.version() != version; };
+      const auto woken = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        return stop_ || model_.version() != version;
+      };
       absl::MutexLock lock(&mu_);
       if (!polls) {
         mu_.Await(absl::Condition(&woken));
@@ -330,7 +361,9 @@ class Machine::Impl : public Environment {
   }
 
   void RunHostFunctions() {
-    const auto woken = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stop_ || !model_.host_functions().empty(); };
+    const auto woken = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return stop_ || !model_.host_functions().empty();
+    };
     for (;;) {
       {
         absl::MutexLock lock(&mu_);
@@ -356,7 +389,8 @@ class Machine::Impl : public Environment {
   std::thread host_thread_;
 };
 
-// C function pointers have no other way to it. Release in the constructor and acquire in the calls pair.
+// C function pointers have no other way to it. Release in the constructor and
+// acquire in the calls pair.
 std::atomic<Machine::Impl*> Machine::Impl::current{nullptr};
 
 Machine::Machine(const MachineOptions& options, Scheduler* scheduler)
@@ -371,32 +405,44 @@ Machine::~Machine() {
 
 const Driver& Machine::driver() const { return impl_->driver(); }
 
-void Machine::RegisterKernel(std::string name, std::vector<size_t> parameter_bytes, KernelFunction function) {
-  impl_->RegisterKernel({std::move(name), std::move(parameter_bytes), std::move(function)});
+void Machine::RegisterKernel(std::string name,
+                             std::vector<size_t> parameter_bytes,
+                             KernelFunction function) {
+  impl_->RegisterKernel(
+      {std::move(name), std::move(parameter_bytes), std::move(function)});
 }
 
 void Machine::InjectFault(const Fault& fault) { impl_->InjectFault(fault); }
 void Machine::ClearFaults() { impl_->ClearFaults(); }
-uint64_t Machine::Calls(std::string_view function) const { return impl_->Calls(function); }
-std::vector<std::pair<std::string, uint64_t>> Machine::AllCalls() const { return impl_->AllCalls(); }
+uint64_t Machine::Calls(std::string_view function) const {
+  return impl_->Calls(function);
+}
+std::vector<std::pair<std::string, uint64_t>> Machine::AllCalls() const {
+  return impl_->AllCalls();
+}
 uint64_t Machine::TotalCalls() const { return impl_->TotalCalls(); }
 
 std::vector<std::string> Machine::Hazards() const {
   return impl_->With([](const Model& model) { return model.hazards(); });
 }
 size_t Machine::PinnedBytes() const {
-  return impl_->With([](const Model& model) { return model.memory().pinned_bytes(); });
+  return impl_->With(
+      [](const Model& model) { return model.memory().pinned_bytes(); });
 }
 size_t Machine::PeakPinnedBytes() const {
-  return impl_->With([](const Model& model) { return model.memory().peak_pinned_bytes(); });
+  return impl_->With(
+      [](const Model& model) { return model.memory().peak_pinned_bytes(); });
 }
 size_t Machine::DeviceBytes(int device) const {
-  return impl_->With([device](const Model& model) { return model.memory().device_bytes(device); });
+  return impl_->With([device](const Model& model) {
+    return model.memory().device_bytes(device);
+  });
 }
 size_t Machine::OutstandingOperations() const {
   return impl_->With([](const Model& model) {
     size_t count = 0;
-    for (const auto& context : model.contexts()) count += context->device.outstanding();
+    for (const auto& context : model.contexts())
+      count += context->device.outstanding();
     return count;
   });
 }

@@ -10,37 +10,48 @@ namespace pinring::simcuda {
 namespace {
 
 constexpr std::align_val_t kAlignment{4096};
-// Fresh memory up to this is filled, so that what a program reads too early does not depend on the heap's past.
+// Fresh memory up to this is filled, so that what a program reads too early
+// does not depend on the heap's past.
 constexpr size_t kFilledBytes = 64 << 10;
 constexpr int kFreshByte = 0xA5;
 
 }  // namespace
 
-void FreeStorage::operator()(char* storage) const { ::operator delete(storage, kAlignment); }
+void FreeStorage::operator()(char* storage) const {
+  ::operator delete(storage, kAlignment);
+}
 
 const Block* MemoryMap::Find(const void* address) const {
   auto next = blocks_.upper_bound(reinterpret_cast<uintptr_t>(address));
   if (next == blocks_.begin()) return nullptr;
   const Block& block = std::prev(next)->second;
-  return static_cast<const char*>(address) < block.base + block.bytes ? &block : nullptr;
+  return static_cast<const char*>(address) < block.base + block.bytes ? &block
+                                                                      : nullptr;
 }
 
 const Block* MemoryMap::FindOverlap(const void* base, size_t bytes) const {
   if (const Block* block = Find(base)) return block;
   auto next = blocks_.upper_bound(reinterpret_cast<uintptr_t>(base));
-  if (next == blocks_.end() || next->first - reinterpret_cast<uintptr_t>(base) >= bytes) return nullptr;
+  if (next == blocks_.end() ||
+      next->first - reinterpret_cast<uintptr_t>(base) >= bytes)
+    return nullptr;
   return &next->second;
 }
 
-const Block* MemoryMap::Allocate(MemoryKind kind, size_t bytes, int device, unsigned flags) {
-  auto* memory = static_cast<char*>(::operator new(bytes, kAlignment, std::nothrow));
+const Block* MemoryMap::Allocate(MemoryKind kind, size_t bytes, int device,
+                                 unsigned flags) {
+  auto* memory =
+      static_cast<char*>(::operator new(bytes, kAlignment, std::nothrow));
   if (memory == nullptr) return nullptr;
   std::memset(memory, kFreshByte, std::min(bytes, kFilledBytes));
-  return Add({kind, memory, bytes, device, flags, 0, std::unique_ptr<char, FreeStorage>(memory)});
+  return Add({kind, memory, bytes, device, flags, 0,
+              std::unique_ptr<char, FreeStorage>(memory)});
 }
 
-const Block* MemoryMap::Register(void* base, size_t bytes, int device, unsigned flags) {
-  return Add({MemoryKind::kHostRegistered, static_cast<char*>(base), bytes, device, flags, 0, nullptr});
+const Block* MemoryMap::Register(void* base, size_t bytes, int device,
+                                 unsigned flags) {
+  return Add({MemoryKind::kHostRegistered, static_cast<char*>(base), bytes,
+              device, flags, 0, nullptr});
 }
 
 const Block* MemoryMap::Add(Block block) {

@@ -1,7 +1,8 @@
-// What every address of a simulated machine is: device memory, pinned host memory, or neither.
+// What every address of a simulated machine is: device memory, pinned host
+// memory, or neither.
 //
-// Device memory lives in ordinary memory, and a device pointer is its address: kernels can then be host functions.
-// Externally synchronized.
+// Device memory lives in ordinary memory, and a device pointer is its address:
+// kernels can then be host functions. Externally synchronized.
 
 #ifndef PINRING_SRC_SIMCUDA_MEMORY_H_
 #define PINRING_SRC_SIMCUDA_MEMORY_H_
@@ -31,18 +32,21 @@ struct Block {
   int device;
   unsigned flags;
   uint64_t id;
-  std::unique_ptr<char, FreeStorage> storage;  // null when the memory is the program's
+  std::unique_ptr<char, FreeStorage>
+      storage;  // null when the memory is the program's
 
   bool pinned() const { return kind != MemoryKind::kDevice; }
   bool Contains(const void* address, size_t length) const {
-    const size_t offset = static_cast<size_t>(static_cast<const char*>(address) - base);
+    const size_t offset =
+        static_cast<size_t>(static_cast<const char*>(address) - base);
     return offset <= bytes && length <= bytes - offset;
   }
 };
 
 class MemoryMap {
  public:
-  explicit MemoryMap(int devices) : device_bytes_(static_cast<size_t>(devices)) {}
+  explicit MemoryMap(int devices)
+      : device_bytes_(static_cast<size_t>(devices)) {}
 
   // The block that the address lies in, or null.
   const Block* Find(const void* address) const;
@@ -50,7 +54,8 @@ class MemoryMap {
   const Block* FindOverlap(const void* base, size_t bytes) const;
 
   // New memory; null when there is none.
-  const Block* Allocate(MemoryKind kind, size_t bytes, int device, unsigned flags);
+  const Block* Allocate(MemoryKind kind, size_t bytes, int device,
+                        unsigned flags);
   // The program's own memory, now pinned.
   const Block* Register(void* base, size_t bytes, int device, unsigned flags);
   // Forgets the block; its memory goes away, unless `keep_storage`, for good.
@@ -60,7 +65,9 @@ class MemoryMap {
 
   size_t pinned_bytes() const { return pinned_bytes_; }
   size_t peak_pinned_bytes() const { return peak_pinned_bytes_; }
-  size_t device_bytes(int device) const { return device_bytes_[static_cast<size_t>(device)]; }
+  size_t device_bytes(int device) const {
+    return device_bytes_[static_cast<size_t>(device)];
+  }
 
  private:
   const Block* Add(Block block);

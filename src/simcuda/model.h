@@ -1,12 +1,17 @@
-// The driver API over simulated devices: every entry point's meaning, in one thread's words. How calls wait, and who
-// lets the devices run, is the Environment's business (machine.cc).
+// The driver API over simulated devices: every entry point's meaning, in one
+// thread's words. How calls wait, and who lets the devices run, is the
+// Environment's business (machine.cc).
 //
-// The context lock. Calls that change what the context has or enqueue launches and copies take it; memory operations,
-// events, queries and attributes do not. These hold it while they wait for all work enqueued so far: freeing device
-// memory, freeing or unregistering host memory, host-to-host copies, unloading a module, the first launch of a lazily
-// loaded kernel. And so does any call that finds its hardware queue full.
+// The context lock. Calls that change what the context has or enqueue launches
+// and copies take it; memory operations, events, queries and attributes do not.
+// These hold it while they wait for all work enqueued so far: freeing device
+// memory, freeing or unregistering host memory, host-to-host copies, unloading
+// a module, the first launch of a lazily loaded kernel. A call that finds its
+// hardware queue full waits without it: calls that go to other queues return
+// (measured for launches and copies both ways).
 //
-// Externally synchronized: one call, one device step or one look at it at a time; a call that waits lets others in.
+// Externally synchronized: one call, one device step or one look at it at a
+// time; a call that waits lets others in.
 
 #ifndef PINRING_SRC_SIMCUDA_MODEL_H_
 #define PINRING_SRC_SIMCUDA_MODEL_H_
@@ -36,22 +41,26 @@ namespace pinring::simcuda {
 class Environment {
  public:
   virtual ~Environment() = default;
-  // Lets others run until ready(). False: it gave up, as ready can never come true or the run has ended.
+  // Lets others run until ready(). False: it gave up, as ready can never come
+  // true or the run has ended.
   virtual bool Wait(std::string_view why, absl::FunctionRef<bool()> ready) = 0;
 };
 
 // The primary context of a device, and the device.
 struct Context {
-  Context(const MachineOptions& options, int device_ordinal) : ordinal(device_ordinal), device(options, device_ordinal) {}
+  Context(const MachineOptions& options, int device_ordinal)
+      : ordinal(device_ordinal), device(options, device_ordinal) {}
 
   const int ordinal;
   Device device;
   bool active = false;
   int retained = 0;
-  uint64_t generation = 0;  // counts activations: what belongs to an earlier one is gone
+  uint64_t generation =
+      0;  // counts activations: what belongs to an earlier one is gone
   uint64_t id = 0;
-  CUresult error = CUDA_SUCCESS;       // sticky
-  const char* lock_holder = nullptr;   // the entry point that holds the context lock
+  CUresult error = CUDA_SUCCESS;  // sticky
+  const char* lock_holder =
+      nullptr;  // the entry point that holds the context lock
   StreamRef legacy;
   std::map<uint64_t, StreamRef> per_thread;  // by thread number
 };
@@ -60,16 +69,19 @@ struct Context {
 struct ThreadState {
   uint64_t machine = 0;
   uint64_t caller = 0;
-  uint64_t number = 0;  // unique in the process
+  uint64_t number = 0;            // unique in the process
   std::vector<Context*> current;  // the last is; may hold null
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 };
 
 class Model {
  public:
-  Model(const MachineOptions& options, uint64_t machine_number, Environment* environment);
+  Model(const MachineOptions& options, uint64_t machine_number,
+        Environment* environment);
+  ~Model();
 
-#define PINRING_SIMCUDA_METHOD(field, symbol, version, need, parameters) CUresult field parameters;
+#define PINRING_SIMCUDA_METHOD(field, symbol, version, need, parameters) \
+  CUresult field parameters;
   PINRING_DRIVER_FUNCTIONS(PINRING_SIMCUDA_METHOD)
 #undef PINRING_SIMCUDA_METHOD
 
@@ -81,8 +93,12 @@ class Model {
 
   // For whoever lets the devices run.
   std::vector<std::unique_ptr<Context>>& contexts() { return contexts_; }
-  const std::vector<std::unique_ptr<Context>>& contexts() const { return contexts_; }
-  std::deque<OpRef>& host_functions() { return host_functions_; }  // handed over, in the order in which they run
+  const std::vector<std::unique_ptr<Context>>& contexts() const {
+    return contexts_;
+  }
+  std::deque<OpRef>& host_functions() {
+    return host_functions_;
+  }  // handed over, in the order in which they run
   // Counts what can make an idle device run.
   uint64_t version() const { return version_; }
   void NoteChange() { ++version_; }
@@ -126,8 +142,12 @@ class Model {
   struct CopyEnds {
     const Block* dst = nullptr;
     const Block* src = nullptr;
-    bool dst_on_device() const { return dst != nullptr && dst->kind == MemoryKind::kDevice; }
-    bool src_on_device() const { return src != nullptr && src->kind == MemoryKind::kDevice; }
+    bool dst_on_device() const {
+      return dst != nullptr && dst->kind == MemoryKind::kDevice;
+    }
+    bool src_on_device() const {
+      return src != nullptr && src->kind == MemoryKind::kDevice;
+    }
   };
 
   // model.cc: contexts, waiting, enqueueing.
@@ -135,17 +155,27 @@ class Model {
   CUresult Current(Context** context);
   CUresult Check(const Context& context) const;
   CUresult Resolve(CUstream handle, Target* target);
-  CUresult WaitFor(Context& context, const char* entry, const char* why, absl::FunctionRef<bool()> ready);
+  CUresult WaitFor(Context& context, const char* entry, const char* why,
+                   absl::FunctionRef<bool()> ready);
   CUresult WaitForOp(Context& context, const char* entry, const OpRef& op);
   // All work enqueued so far, on this device or on all.
   CUresult WaitForWork(Context& context, const char* entry, bool all_devices);
-  // Enqueues, or records in the stream's capture. Waits for room, holding the lock.
-  CUresult Submit(const char* entry, const Target& target, const OpRef& op, Lock& lock);
-  // The same under the lock; under launch blocking it returns when the operation is done.
-  CUresult Launch(const char* entry, const Target& target, const OpRef& op, bool can_block);
-  std::vector<OpRef> LatestOps(const Target& target) const;  // that synchronizing with the stream waits for
+  // Returns when the operation can be enqueued, or recorded. A lock that is
+  // held is let go while it waits for room, and held again afterwards.
+  CUresult AwaitRoom(const char* entry, const Target& target, const Op& op,
+                     Lock& lock);
+  // Enqueues, or records in the stream's capture; waits for room.
+  CUresult Submit(const char* entry, const Target& target, const OpRef& op,
+                  Lock& lock);
+  // The same under the lock; under launch blocking it returns when the
+  // operation is done.
+  CUresult Launch(const char* entry, const Target& target, const OpRef& op,
+                  bool can_block);
+  std::vector<OpRef> LatestOps(const Target& target)
+      const;  // that synchronizing with the stream waits for
   void ResetContext(Context& context);
-  StreamRef NewStream(Context& context, StreamType type, unsigned flags, int priority);
+  StreamRef NewStream(Context& context, StreamType type, unsigned flags,
+                      int priority);
 
   // model_capture.cc.
   CUresult Record(const Target& target, const OpRef& op);
@@ -158,25 +188,35 @@ class Model {
   void EndCaptureOf(const std::shared_ptr<Capture>& capture);
 
   // model_memory.cc.
-  CUresult Pin(const char* entry, size_t bytes, Context* context, absl::FunctionRef<const Block*()> pin);
+  CUresult Pin(const char* entry, size_t bytes, Context* context,
+               absl::FunctionRef<const Block*()> pin);
   CUresult Unpin(const char* entry, void* pointer, MemoryKind kind);
   CUresult FreeBlock(const char* entry, Context& context, const Block* block);
   bool ReportUse(const char* entry, const Block& block);
-  void GetAttribute(CUpointer_attribute attribute, void* value, CUdeviceptr pointer, const Block* block);
+  void GetAttribute(CUpointer_attribute attribute, void* value,
+                    CUdeviceptr pointer, const Block* block);
 
   // model_copy.cc.
-  CUresult FindEnds(CUdeviceptr dst, CUdeviceptr src, size_t bytes, bool need_dst, bool need_src, CopyEnds* ends);
-  OpRef MakeCopy(CUdeviceptr dst, CUdeviceptr src, size_t bytes, const CopyEnds& ends);
+  CUresult FindEnds(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
+                    bool need_dst, bool need_src, CopyEnds* ends);
+  OpRef MakeCopy(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
+                 const CopyEnds& ends);
   void ReadSource(Op& op);
-  CUresult Copy(const char* entry, CUdeviceptr dst, CUdeviceptr src, size_t bytes, bool need_dst, bool need_src);
-  CUresult CopyAsync(const char* entry, CUdeviceptr dst, CUdeviceptr src, size_t bytes, bool need_dst, bool need_src,
+  CUresult Copy(const char* entry, CUdeviceptr dst, CUdeviceptr src,
+                size_t bytes, bool need_dst, bool need_src);
+  CUresult CopyAsync(const char* entry, CUdeviceptr dst, CUdeviceptr src,
+                     size_t bytes, bool need_dst, bool need_src,
                      CUstream stream);
-  CUresult CopyHostToHost(const char* entry, Context& context, CUdeviceptr dst, CUdeviceptr src, size_t bytes);
-  CUresult MakeMemset(CUdeviceptr dst, unsigned char value, size_t bytes, OpRef* op);
+  CUresult CopyHostToHost(const char* entry, Context& context, CUdeviceptr dst,
+                          CUdeviceptr src, size_t bytes);
+  CUresult MakeMemset(CUdeviceptr dst, unsigned char value, size_t bytes,
+                      OpRef* op);
 
   // model_launch.cc.
-  CUresult MakeMemoryOperation(bool wait, CUdeviceptr address, uint32_t value, unsigned flags, MemoryOperation* op);
-  CUresult SubmitMemoryOperations(const char* entry, CUstream stream, std::vector<MemoryOperation> operations);
+  CUresult MakeMemoryOperation(bool wait, CUdeviceptr address, uint32_t value,
+                               unsigned flags, MemoryOperation* op);
+  CUresult SubmitMemoryOperations(const char* entry, CUstream stream,
+                                  std::vector<MemoryOperation> operations);
 
   const MachineOptions& options_;
   const uint64_t machine_number_;
@@ -184,7 +224,8 @@ class Model {
   bool initialized_ = false;
   std::vector<std::unique_ptr<Context>> contexts_;
   MemoryMap memory_;
-  std::map<std::string, std::shared_ptr<const RegisteredKernel>, std::less<>> kernels_;
+  std::map<std::string, std::shared_ptr<const RegisteredKernel>, std::less<>>
+      kernels_;
   HandleTable<CUstream, StreamRef> streams_;
   HandleTable<CUevent, std::shared_ptr<Event>> events_;
   HandleTable<CUmodule, Module> modules_;
@@ -201,8 +242,9 @@ class Model {
 };
 
 // Returns early with the code of `expression` unless it is success.
-#define PINRING_SIMCUDA_TRY(expression) \
-  if (const CUresult try_result = (expression); try_result != CUDA_SUCCESS) return try_result
+#define PINRING_SIMCUDA_TRY(expression)                                     \
+  if (const CUresult try_result = (expression); try_result != CUDA_SUCCESS) \
+  return try_result
 
 }  // namespace pinring::simcuda
 

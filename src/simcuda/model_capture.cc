@@ -1,9 +1,12 @@
 // Stream capture: what is recorded, what is forbidden meanwhile, and graphs.
 //
-// Forbidden, as documented: querying or synchronizing a capturing stream or a captured event, or the context; using the
-// legacy stream while a blocking stream of the context captures, in whatever mode; and, depending on the mode of the
-// capture and of the calling thread, calls that may be unsafe (allocation, registration, synchronous copies, queries).
-// Each invalidates the capture.
+// Forbidden, as documented: querying or synchronizing a capturing stream or a
+// captured event, or the context; using the legacy stream while a blocking
+// stream of the context captures, in whatever mode; and, depending on the mode
+// of the capture and of the calling thread, calls that may be unsafe
+// (allocation, registration, synchronous copies, queries). Each invalidates the
+// capture. Ending a capture from a thread that may not ends it all the same,
+// without a graph (measured).
 
 #include <algorithm>
 #include <utility>
@@ -17,17 +20,21 @@ CUresult Model::Record(const Target& target, const OpRef& op) {
   if (capture.invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   capture.recorded.push_back(op);
   ++capture.appended[target.stream.get()];
-  if (target.stream != capture.origin) capture.unjoined.insert(target.stream.get());
+  if (target.stream != capture.origin)
+    capture.unjoined.insert(target.stream.get());
   return CUDA_SUCCESS;
 }
 
 CUresult Model::CheckUnsafe() {
   const ThreadState& thread = Thread();
-  if (thread.capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
+  if (thread.capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+    return CUDA_SUCCESS;
   bool forbidden = false;
   for (const auto& capture : captures_) {
-    const bool own = capture->thread == thread.number && capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
-    const bool others = thread.capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL && capture->thread != thread.number &&
+    const bool own = capture->thread == thread.number &&
+                     capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+    const bool others = thread.capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+                        capture->thread != thread.number &&
                         capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
     if (!own && !others) continue;
     capture->invalidated = true;
@@ -50,7 +57,8 @@ CUresult Model::CheckImplicit(const Target& target) {
   bool forbidden = false;
   for (const auto& capture : captures_) {
     for (const StreamRef& stream : capture->streams) {
-      if (stream->device != target.context->ordinal || !stream->implicit()) continue;
+      if (stream->device != target.context->ordinal || !stream->implicit())
+        continue;
       capture->invalidated = true;
       forbidden = true;
     }
@@ -67,14 +75,18 @@ CUresult Model::CheckNotCapturing(const Target& target) {
 }
 
 CUresult Model::JoinCapture(const Target& target, const Event& event) {
-  if (event.capture == nullptr) {  // a capturing stream would wait for uncaptured work
-    if (target.stream->capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  if (event.capture ==
+      nullptr) {  // a capturing stream would wait for uncaptured work
+    if (target.stream->capture->invalidated)
+      return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     target.stream->capture->invalidated = true;
     return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
   }
   const std::shared_ptr<Capture> capture = event.capture;
-  const bool live = std::find(captures_.begin(), captures_.end(), capture) != captures_.end();
-  if (!live || target.stream->type == StreamType::kLegacy) return CUDA_ERROR_INVALID_VALUE;
+  const bool live =
+      std::find(captures_.begin(), captures_.end(), capture) != captures_.end();
+  if (!live || target.stream->type == StreamType::kLegacy)
+    return CUDA_ERROR_INVALID_VALUE;
   if (capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (target.stream->capture != nullptr && target.stream->capture != capture) {
     capture->invalidated = target.stream->capture->invalidated = true;
@@ -84,9 +96,11 @@ CUresult Model::JoinCapture(const Target& target, const Event& event) {
     target.stream->capture = capture;
     capture->streams.insert(target.stream);
   }
-  if (capture->appended[event.captured_from] == event.captured_after && target.stream.get() != event.captured_from) {
+  if (capture->appended[event.captured_from] == event.captured_after &&
+      target.stream.get() != event.captured_from) {
     capture->unjoined.erase(event.captured_from);
-    if (target.stream != capture->origin) capture->unjoined.insert(target.stream.get());
+    if (target.stream != capture->origin)
+      capture->unjoined.insert(target.stream.get());
   }
   return CUDA_SUCCESS;
 }
@@ -104,12 +118,15 @@ void Model::DropCaptures(Context& context) {
   }
 }
 
-CUresult Model::StreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
+CUresult Model::StreamIsCapturing(CUstream handle,
+                                  CUstreamCaptureStatus* status) {
   Target target;
   PINRING_SIMCUDA_TRY(Resolve(handle, &target));
   if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  // Documented: asking the legacy stream then is an error, but one that does the capture no harm.
-  if (target.stream->type == StreamType::kLegacy && HasImplicitCapture(*target.context)) {
+  // Documented: asking the legacy stream then is an error, but one that does
+  // the capture no harm.
+  if (target.stream->type == StreamType::kLegacy &&
+      HasImplicitCapture(*target.context)) {
     return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   }
   const auto& capture = target.stream->capture;
@@ -122,11 +139,13 @@ CUresult Model::StreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status
 CUresult Model::StreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
   Target target;
   PINRING_SIMCUDA_TRY(Resolve(handle, &target));
-  if (mode != CU_STREAM_CAPTURE_MODE_GLOBAL && mode != CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
+  if (mode != CU_STREAM_CAPTURE_MODE_GLOBAL &&
+      mode != CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
       mode != CU_STREAM_CAPTURE_MODE_RELAXED) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (target.stream->type == StreamType::kLegacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (target.stream->type == StreamType::kLegacy)
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (target.stream->capture != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
   auto capture = std::make_shared<Capture>();
   capture->origin = target.stream;
@@ -144,7 +163,10 @@ CUresult Model::StreamEndCapture(CUstream handle, CUgraph* graph) {
   if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::shared_ptr<Capture> capture = target.stream->capture;
   if (capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
-  if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != Thread().number) {
+  if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+      capture->thread != Thread().number) {
+    *graph = nullptr;
+    EndCaptureOf(capture);
     return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
   }
   if (target.stream != capture->origin) {
@@ -161,7 +183,8 @@ CUresult Model::StreamEndCapture(CUstream handle, CUgraph* graph) {
 
 CUresult Model::ThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   if (mode == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (*mode != CU_STREAM_CAPTURE_MODE_GLOBAL && *mode != CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
+  if (*mode != CU_STREAM_CAPTURE_MODE_GLOBAL &&
+      *mode != CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
       *mode != CU_STREAM_CAPTURE_MODE_RELAXED) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -169,7 +192,8 @@ CUresult Model::ThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   return CUDA_SUCCESS;
 }
 
-CUresult Model::GraphInstantiateWithFlags(CUgraphExec* exec, CUgraph handle, unsigned long long) {
+CUresult Model::GraphInstantiateWithFlags(CUgraphExec* exec, CUgraph handle,
+                                          unsigned long long) {
   Context* context;
   PINRING_SIMCUDA_TRY(Current(&context));
   const Graph* graph = graphs_.Find(handle);
@@ -177,12 +201,14 @@ CUresult Model::GraphInstantiateWithFlags(CUgraphExec* exec, CUgraph handle, uns
   auto made = std::make_shared<GraphExec>();
   made->recorded = graph->recorded;
   Lock lock;
-  PINRING_SIMCUDA_TRY(lock.Acquire(*this, *context, "cuGraphInstantiateWithFlags"));
+  PINRING_SIMCUDA_TRY(
+      lock.Acquire(*this, *context, "cuGraphInstantiateWithFlags"));
   *exec = execs_.Add(std::move(made));
   return CUDA_SUCCESS;
 }
 
-// A launch takes one entry in the queue of its first operation; the others follow without waiting for room.
+// A launch takes one entry in the queue of its first operation; the others
+// follow without waiting for room.
 CUresult Model::GraphLaunch(CUgraphExec handle, CUstream stream) {
   Target target;
   PINRING_SIMCUDA_TRY(Resolve(stream, &target));
@@ -196,7 +222,10 @@ CUresult Model::GraphLaunch(CUgraphExec handle, CUstream stream) {
     for (const OpRef& recorded : exec->recorded) {
       OpRef op = recorded->Clone();
       if (last == nullptr) {
-        if (exec->latest != nullptr && !exec->latest->done) op->after.push_back(exec->latest);
+        // Room first: another launch of the graph may come in between.
+        PINRING_SIMCUDA_TRY(AwaitRoom("cuGraphLaunch", target, *op, lock));
+        if (exec->latest != nullptr && !exec->latest->done)
+          op->after.push_back(exec->latest);
         PINRING_SIMCUDA_TRY(Submit("cuGraphLaunch", target, op, lock));
       } else if (target.stream->capture != nullptr) {
         PINRING_SIMCUDA_TRY(Record(target, op));
@@ -210,13 +239,17 @@ CUresult Model::GraphLaunch(CUgraphExec handle, CUstream stream) {
     exec->latest = last;
     ++version_;
   }
-  return options_.launch_blocking ? WaitForOp(*target.context, "cuGraphLaunch", last) : CUDA_SUCCESS;
+  return options_.launch_blocking
+             ? WaitForOp(*target.context, "cuGraphLaunch", last)
+             : CUDA_SUCCESS;
 }
 
 CUresult Model::GraphExecDestroy(CUgraphExec exec) {
   return execs_.Remove(exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult Model::GraphDestroy(CUgraph graph) { return graphs_.Remove(graph) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; }
+CUresult Model::GraphDestroy(CUgraph graph) {
+  return graphs_.Remove(graph) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
 
 }  // namespace pinring::simcuda

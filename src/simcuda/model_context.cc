@@ -13,7 +13,9 @@ namespace {
 
 constexpr int kDriverVersion = 13000;
 
-CUcontext Handle(Context* context) { return reinterpret_cast<CUcontext>(context); }
+CUcontext Handle(Context* context) {
+  return reinterpret_cast<CUcontext>(context);
+}
 
 }  // namespace
 
@@ -43,7 +45,8 @@ CUresult Model::GetErrorString(CUresult code, const char** text) {
 
 CUresult Model::DeviceGet(CUdevice* device, int ordinal) {
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (ordinal < 0 || ordinal >= options_.devices) return CUDA_ERROR_INVALID_DEVICE;
+  if (ordinal < 0 || ordinal >= options_.devices)
+    return CUDA_ERROR_INVALID_DEVICE;
   *device = ordinal;
   return CUDA_SUCCESS;
 }
@@ -56,7 +59,8 @@ CUresult Model::DeviceGetCount(int* count) {
 
 CUresult Model::DeviceGetName(char* name, int bytes, CUdevice device) {
   if (name == nullptr || bytes < 1) return CUDA_ERROR_INVALID_VALUE;
-  if (device < 0 || device >= options_.devices) return CUDA_ERROR_INVALID_DEVICE;
+  if (device < 0 || device >= options_.devices)
+    return CUDA_ERROR_INVALID_DEVICE;
   const std::string text = "Simulated CUDA device";
   const size_t length = std::min(text.size(), static_cast<size_t>(bytes) - 1);
   std::memcpy(name, text.data(), length);
@@ -66,14 +70,17 @@ CUresult Model::DeviceGetName(char* name, int bytes, CUdevice device) {
 
 CUresult Model::DeviceTotalMem(size_t* bytes, CUdevice device) {
   if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (device < 0 || device >= options_.devices) return CUDA_ERROR_INVALID_DEVICE;
+  if (device < 0 || device >= options_.devices)
+    return CUDA_ERROR_INVALID_DEVICE;
   *bytes = options_.device_bytes;
   return CUDA_SUCCESS;
 }
 
-CUresult Model::DeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+CUresult Model::DeviceGetAttribute(int* value, CUdevice_attribute attribute,
+                                   CUdevice device) {
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (device < 0 || device >= options_.devices) return CUDA_ERROR_INVALID_DEVICE;
+  if (device < 0 || device >= options_.devices)
+    return CUDA_ERROR_INVALID_DEVICE;
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
       *value = 9;
@@ -111,13 +118,15 @@ CUresult Model::DeviceGetAttribute(int* value, CUdevice_attribute attribute, CUd
 
 CUresult Model::DevicePrimaryCtxRetain(CUcontext* handle, CUdevice device) {
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (device < 0 || device >= options_.devices) return CUDA_ERROR_INVALID_DEVICE;
+  if (device < 0 || device >= options_.devices)
+    return CUDA_ERROR_INVALID_DEVICE;
   Context& context = *contexts_[static_cast<size_t>(device)];
   if (context.active && context.error != CUDA_SUCCESS) return context.error;
   if (!context.active) {
     context.active = true;
     context.id = next_context_id_++;
-    context.legacy = NewStream(context, StreamType::kLegacy, CU_STREAM_DEFAULT, 0);
+    context.legacy =
+        NewStream(context, StreamType::kLegacy, CU_STREAM_DEFAULT, 0);
   }
   ++context.retained;
   *handle = Handle(&context);
@@ -125,7 +134,8 @@ CUresult Model::DevicePrimaryCtxRetain(CUcontext* handle, CUdevice device) {
 }
 
 CUresult Model::DevicePrimaryCtxRelease(CUdevice device) {
-  if (device < 0 || device >= options_.devices) return CUDA_ERROR_INVALID_DEVICE;
+  if (device < 0 || device >= options_.devices)
+    return CUDA_ERROR_INVALID_DEVICE;
   Context& context = *contexts_[static_cast<size_t>(device)];
   if (context.retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
   if (--context.retained == 0 && context.active) ResetContext(context);
@@ -133,15 +143,18 @@ CUresult Model::DevicePrimaryCtxRelease(CUdevice device) {
 }
 
 CUresult Model::DevicePrimaryCtxReset(CUdevice device) {
-  if (device < 0 || device >= options_.devices) return CUDA_ERROR_INVALID_DEVICE;
+  if (device < 0 || device >= options_.devices)
+    return CUDA_ERROR_INVALID_DEVICE;
   Context& context = *contexts_[static_cast<size_t>(device)];
   if (context.active) ResetContext(context);
   return CUDA_SUCCESS;
 }
 
-CUresult Model::DevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
+CUresult Model::DevicePrimaryCtxGetState(CUdevice device, unsigned* flags,
+                                         int* active) {
   if (flags == nullptr || active == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (device < 0 || device >= options_.devices) return CUDA_ERROR_INVALID_DEVICE;
+  if (device < 0 || device >= options_.devices)
+    return CUDA_ERROR_INVALID_DEVICE;
   *flags = 0;
   *active = contexts_[static_cast<size_t>(device)]->active;
   return CUDA_SUCCESS;
@@ -156,7 +169,8 @@ CUresult Model::CtxGetCurrent(CUcontext* handle) {
 
 CUresult Model::CtxSetCurrent(CUcontext handle) {
   auto* context = reinterpret_cast<Context*>(handle);
-  if (context != nullptr && !context->active) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  if (context != nullptr && !context->active)
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   ThreadState& thread = Thread();
   if (!thread.current.empty()) thread.current.pop_back();
   if (context != nullptr) thread.current.push_back(context);
@@ -196,7 +210,8 @@ CUresult Model::CtxSynchronize() {
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
   const uint64_t until = context->device.latest_number();
-  return WaitFor(*context, "cuCtxSynchronize", "waits for all work enqueued so far",
+  return WaitFor(*context, "cuCtxSynchronize",
+                 "waits for all work enqueued so far",
                  [&] { return !context->device.HasOutstanding(until); });
 }
 

@@ -24,7 +24,9 @@ CUresult Model::ModuleLoadData(CUmodule* handle, const void* image) {
   Module module;
   module.context = context;
   module.generation = context->generation;
-  module.lazy = options_.lazy_loading && std::strncmp(static_cast<const char*>(image), kEagerImage, 6) != 0;
+  module.lazy =
+      options_.lazy_loading &&
+      std::strncmp(static_cast<const char*>(image), kEagerImage, 6) != 0;
   for (const auto& [name, kernel] : kernels_) {
     Function function;
     function.context = context;
@@ -41,19 +43,22 @@ CUresult Model::ModuleUnload(CUmodule handle) {
   const Module* module = modules_.Find(handle);
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   Context& context = *module->context;
-  if (module->generation != context.generation) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  if (module->generation != context.generation)
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   PINRING_SIMCUDA_TRY(CheckUnsafe());
   Lock lock;
   PINRING_SIMCUDA_TRY(lock.Acquire(*this, context, "cuModuleUnload"));
   PINRING_SIMCUDA_TRY(WaitForWork(context, "cuModuleUnload", false));
   module = modules_.Find(handle);
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  for (const auto& [name, function] : module->functions) functions_.Remove(function);
+  for (const auto& [name, function] : module->functions)
+    functions_.Remove(function);
   modules_.Remove(handle);
   return CUDA_SUCCESS;
 }
 
-CUresult Model::ModuleGetFunction(CUfunction* function, CUmodule handle, const char* name) {
+CUresult Model::ModuleGetFunction(CUfunction* function, CUmodule handle,
+                                  const char* name) {
   if (function == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Module* module = modules_.Find(handle);
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -63,9 +68,10 @@ CUresult Model::ModuleGetFunction(CUfunction* function, CUmodule handle, const c
   return CUDA_SUCCESS;
 }
 
-CUresult Model::LaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                             unsigned block_y, unsigned block_z, unsigned, CUstream stream, void** parameters,
-                             void** extra) {
+CUresult Model::LaunchKernel(CUfunction handle, unsigned grid_x,
+                             unsigned grid_y, unsigned grid_z, unsigned block_x,
+                             unsigned block_y, unsigned block_z, unsigned,
+                             CUstream stream, void** parameters, void** extra) {
   Target target;
   PINRING_SIMCUDA_TRY(Resolve(stream, &target));
   Function* function = functions_.Find(handle);
@@ -75,20 +81,26 @@ CUresult Model::LaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y
   }
   if (extra != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   const uint64_t threads = uint64_t{block_x} * block_y * block_z;
-  if (grid_x == 0 || grid_y == 0 || grid_z == 0 || threads == 0 || threads > 1024) return CUDA_ERROR_INVALID_VALUE;
+  if (grid_x == 0 || grid_y == 0 || grid_z == 0 || threads == 0 ||
+      threads > 1024)
+    return CUDA_ERROR_INVALID_VALUE;
   auto op = std::make_shared<Op>();
   op->kind = OpKind::kKernel;
   op->route = Route::kCompute;
   op->kernel = function->kernel;
   for (size_t i = 0; i < op->kernel->parameter_bytes.size(); ++i) {
-    if (parameters == nullptr || parameters[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (parameters == nullptr || parameters[i] == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
     const auto* bytes = static_cast<const char*>(parameters[i]);
     op->parameters.emplace_back(bytes, bytes + op->kernel->parameter_bytes[i]);
   }
-  if (function->lazy && !function->launched && target.stream->capture == nullptr) {
+  if (function->lazy && !function->launched &&
+      target.stream->capture == nullptr) {
     Lock lock;
-    PINRING_SIMCUDA_TRY(lock.Acquire(*this, *target.context, "cuLaunchKernel (first launch)"));
-    PINRING_SIMCUDA_TRY(WaitForWork(*target.context, "cuLaunchKernel (first launch)", false));
+    PINRING_SIMCUDA_TRY(
+        lock.Acquire(*this, *target.context, "cuLaunchKernel (first launch)"));
+    PINRING_SIMCUDA_TRY(
+        WaitForWork(*target.context, "cuLaunchKernel (first launch)", false));
     function = functions_.Find(handle);
     if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     function->launched = true;
@@ -96,7 +108,8 @@ CUresult Model::LaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y
   return Launch("cuLaunchKernel", target, op, true);
 }
 
-CUresult Model::LaunchHostFunc(CUstream stream, CUhostFn function, void* user_data) {
+CUresult Model::LaunchHostFunc(CUstream stream, CUhostFn function,
+                               void* user_data) {
   Target target;
   PINRING_SIMCUDA_TRY(Resolve(stream, &target));
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -108,13 +121,18 @@ CUresult Model::LaunchHostFunc(CUstream stream, CUhostFn function, void* user_da
   return Launch("cuLaunchHostFunc", target, op, false);
 }
 
-CUresult Model::MakeMemoryOperation(bool wait, CUdeviceptr address, uint32_t value, unsigned flags,
+CUresult Model::MakeMemoryOperation(bool wait, CUdeviceptr address,
+                                    uint32_t value, unsigned flags,
                                     MemoryOperation* op) {
-  const unsigned known = wait ? 3u | CU_STREAM_WAIT_VALUE_FLUSH : unsigned{CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER};
-  if ((flags & ~known) != 0 || address % sizeof(uint32_t) != 0) return CUDA_ERROR_INVALID_VALUE;
+  const unsigned known =
+      wait ? 3u | CU_STREAM_WAIT_VALUE_FLUSH
+           : unsigned{CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER};
+  if ((flags & ~known) != 0 || address % sizeof(uint32_t) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   const auto* at = reinterpret_cast<const void*>(address);
   const Block* block = memory_.Find(at);
-  if (block == nullptr || !block->Contains(at, sizeof(uint32_t))) return CUDA_ERROR_INVALID_VALUE;
+  if (block == nullptr || !block->Contains(at, sizeof(uint32_t)))
+    return CUDA_ERROR_INVALID_VALUE;
   op->wait = wait;
   op->address = reinterpret_cast<uint32_t*>(address);
   op->value = value;
@@ -123,7 +141,9 @@ CUresult Model::MakeMemoryOperation(bool wait, CUdeviceptr address, uint32_t val
 }
 
 // A batch is one operation whose parts run in order.
-CUresult Model::SubmitMemoryOperations(const char* entry, CUstream stream, std::vector<MemoryOperation> operations) {
+CUresult Model::SubmitMemoryOperations(
+    const char* entry, CUstream stream,
+    std::vector<MemoryOperation> operations) {
   Target target;
   PINRING_SIMCUDA_TRY(Resolve(stream, &target));
   if (operations.empty()) return CUDA_SUCCESS;
@@ -135,31 +155,42 @@ CUresult Model::SubmitMemoryOperations(const char* entry, CUstream stream, std::
   return Submit(entry, target, op, lock);
 }
 
-CUresult Model::StreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
+CUresult Model::StreamWriteValue32(CUstream stream, CUdeviceptr address,
+                                   cuuint32_t value, unsigned flags) {
   std::vector<MemoryOperation> operations(1);
-  PINRING_SIMCUDA_TRY(MakeMemoryOperation(false, address, value, flags, &operations[0]));
-  return SubmitMemoryOperations("cuStreamWriteValue32", stream, std::move(operations));
+  PINRING_SIMCUDA_TRY(
+      MakeMemoryOperation(false, address, value, flags, &operations[0]));
+  return SubmitMemoryOperations("cuStreamWriteValue32", stream,
+                                std::move(operations));
 }
 
-CUresult Model::StreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
+CUresult Model::StreamWaitValue32(CUstream stream, CUdeviceptr address,
+                                  cuuint32_t value, unsigned flags) {
   std::vector<MemoryOperation> operations(1);
-  PINRING_SIMCUDA_TRY(MakeMemoryOperation(true, address, value, flags, &operations[0]));
-  return SubmitMemoryOperations("cuStreamWaitValue32", stream, std::move(operations));
+  PINRING_SIMCUDA_TRY(
+      MakeMemoryOperation(true, address, value, flags, &operations[0]));
+  return SubmitMemoryOperations("cuStreamWaitValue32", stream,
+                                std::move(operations));
 }
 
-CUresult Model::StreamBatchMemOp(CUstream stream, unsigned count, CUstreamBatchMemOpParams* ops, unsigned flags) {
-  if (flags != 0 || count == 0 || count > kMaxBatchOperations || ops == nullptr) return CUDA_ERROR_INVALID_VALUE;
+CUresult Model::StreamBatchMemOp(CUstream stream, unsigned count,
+                                 CUstreamBatchMemOpParams* ops,
+                                 unsigned flags) {
+  if (flags != 0 || count == 0 || count > kMaxBatchOperations || ops == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   std::vector<MemoryOperation> operations;
   for (unsigned i = 0; i < count; ++i) {
     const CUstreamBatchMemOpParams& op = ops[i];
     switch (op.operation) {
       case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-        PINRING_SIMCUDA_TRY(MakeMemoryOperation(true, op.waitValue.address, op.waitValue.value, op.waitValue.flags,
-                                                &operations.emplace_back()));
+        PINRING_SIMCUDA_TRY(MakeMemoryOperation(
+            true, op.waitValue.address, op.waitValue.value, op.waitValue.flags,
+            &operations.emplace_back()));
         break;
       case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-        PINRING_SIMCUDA_TRY(MakeMemoryOperation(false, op.writeValue.address, op.writeValue.value,
-                                                op.writeValue.flags, &operations.emplace_back()));
+        PINRING_SIMCUDA_TRY(MakeMemoryOperation(
+            false, op.writeValue.address, op.writeValue.value,
+            op.writeValue.flags, &operations.emplace_back()));
         break;
       case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
       case CU_STREAM_MEM_OP_BARRIER:
@@ -168,7 +199,8 @@ CUresult Model::StreamBatchMemOp(CUstream stream, unsigned count, CUstreamBatchM
         return CUDA_ERROR_NOT_SUPPORTED;
     }
   }
-  return SubmitMemoryOperations("cuStreamBatchMemOp", stream, std::move(operations));
+  return SubmitMemoryOperations("cuStreamBatchMemOp", stream,
+                                std::move(operations));
 }
 
 }  // namespace pinring::simcuda

@@ -9,10 +9,12 @@
 namespace pinring::simcuda {
 namespace {
 
-constexpr unsigned kHostAllocFlags =
-    CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
-constexpr unsigned kHostRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
-                                        CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+constexpr unsigned kHostAllocFlags = CU_MEMHOSTALLOC_PORTABLE |
+                                     CU_MEMHOSTALLOC_DEVICEMAP |
+                                     CU_MEMHOSTALLOC_WRITECOMBINED;
+constexpr unsigned kHostRegisterFlags =
+    CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+    CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
 
 template <typename T>
 void Put(void* value, T what) {
@@ -22,11 +24,14 @@ void Put(void* value, T what) {
 }  // namespace
 
 CUresult Model::MemGetInfo(size_t* free_bytes, size_t* total_bytes) {
-  if (free_bytes == nullptr || total_bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (free_bytes == nullptr || total_bytes == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   Context* context;
   PINRING_SIMCUDA_TRY(Current(&context));
   *total_bytes = options_.device_bytes;
-  *free_bytes = options_.device_bytes - std::min(options_.device_bytes, memory_.device_bytes(context->ordinal));
+  *free_bytes =
+      options_.device_bytes -
+      std::min(options_.device_bytes, memory_.device_bytes(context->ordinal));
   return CUDA_SUCCESS;
 }
 
@@ -37,15 +42,19 @@ CUresult Model::MemAlloc(CUdeviceptr* pointer, size_t bytes) {
   PINRING_SIMCUDA_TRY(CheckUnsafe());
   Lock lock;
   PINRING_SIMCUDA_TRY(lock.Acquire(*this, *context, "cuMemAlloc"));
-  const size_t used = memory_.device_bytes(context->ordinal) + (options_.wddm ? memory_.pinned_bytes() : 0);
-  if (used > options_.device_bytes || bytes > options_.device_bytes - used) return CUDA_ERROR_OUT_OF_MEMORY;
-  const Block* block = memory_.Allocate(MemoryKind::kDevice, bytes, context->ordinal, 0);
+  const size_t used = memory_.device_bytes(context->ordinal) +
+                      (options_.wddm ? memory_.pinned_bytes() : 0);
+  if (used > options_.device_bytes || bytes > options_.device_bytes - used)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  const Block* block =
+      memory_.Allocate(MemoryKind::kDevice, bytes, context->ordinal, 0);
   if (block == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   *pointer = reinterpret_cast<CUdeviceptr>(block->base);
   return CUDA_SUCCESS;
 }
 
-// Work that is enqueued although the block goes away: the program's error, and one that corrupts memory natively.
+// Work that is enqueued although the block goes away: the program's error, and
+// one that corrupts memory natively.
 bool Model::ReportUse(const char* entry, const Block& block) {
   bool used = false;
   for (const auto& context : contexts_) {
@@ -53,17 +62,20 @@ bool Model::ReportUse(const char* entry, const Block& block) {
       for (const OpRef& op : stream->ops) {
         if (!op->Touches(block.base, block.bytes)) continue;
         used = true;
-        AddHazard(absl::StrFormat("%s of %p (%d bytes) while %s #%d of stream %d is to use it", entry,
-                                  static_cast<const void*>(block.base), block.bytes, Name(op->kind), op->number,
-                                  stream->id));
+        AddHazard(absl::StrFormat(
+            "%s of %p (%d bytes) while %s #%d of stream %d is to use it", entry,
+            static_cast<const void*>(block.base), block.bytes, Name(op->kind),
+            op->number, stream->id));
       }
     }
   }
   return used;
 }
 
-// The caller holds no lock. The block is looked up again after the wait, as others may have freed it meanwhile.
-CUresult Model::FreeBlock(const char* entry, Context& context, const Block* block) {
+// The caller holds no lock. The block is looked up again after the wait, as
+// others may have freed it meanwhile.
+CUresult Model::FreeBlock(const char* entry, Context& context,
+                          const Block* block) {
   char* const base = block->base;
   const uint64_t id = block->id;
   Lock lock;
@@ -82,20 +94,28 @@ CUresult Model::MemFree(CUdeviceptr pointer) {
   PINRING_SIMCUDA_TRY(CheckUnsafe());
   auto* base = reinterpret_cast<char*>(pointer);
   const Block* block = memory_.Find(base);
-  if (block == nullptr || block->base != base || block->kind != MemoryKind::kDevice) return CUDA_ERROR_INVALID_VALUE;
-  return FreeBlock("cuMemFree", *contexts_[static_cast<size_t>(block->device)], block);
+  if (block == nullptr || block->base != base ||
+      block->kind != MemoryKind::kDevice)
+    return CUDA_ERROR_INVALID_VALUE;
+  return FreeBlock("cuMemFree", *contexts_[static_cast<size_t>(block->device)],
+                   block);
 }
 
-CUresult Model::Pin(const char* entry, size_t bytes, Context* context, absl::FunctionRef<const Block*()> pin) {
+CUresult Model::Pin(const char* entry, size_t bytes, Context* context,
+                    absl::FunctionRef<const Block*()> pin) {
   PINRING_SIMCUDA_TRY(CheckUnsafe());
   Lock lock;
   PINRING_SIMCUDA_TRY(lock.Acquire(*this, *context, entry));
   if (options_.wddm) {
-    const size_t used = memory_.device_bytes(context->ordinal) + memory_.pinned_bytes();
-    if (used > options_.device_bytes || bytes > options_.device_bytes - used) pinning_refused_ = true;
+    const size_t used =
+        memory_.device_bytes(context->ordinal) + memory_.pinned_bytes();
+    if (used > options_.device_bytes || bytes > options_.device_bytes - used)
+      pinning_refused_ = true;
     if (pinning_refused_) return CUDA_ERROR_ALREADY_MAPPED;
   }
-  const size_t left = options_.host_pinnable_bytes - std::min(options_.host_pinnable_bytes, memory_.pinned_bytes());
+  const size_t left =
+      options_.host_pinnable_bytes -
+      std::min(options_.host_pinnable_bytes, memory_.pinned_bytes());
   if (bytes > left || pin() == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   return CUDA_SUCCESS;
 }
@@ -106,40 +126,52 @@ CUresult Model::Unpin(const char* entry, void* pointer, MemoryKind kind) {
   PINRING_SIMCUDA_TRY(CheckUnsafe());
   const Block* block = memory_.Find(pointer);
   const bool registering = kind == MemoryKind::kHostRegistered;
-  if (block == nullptr || (registering && block->kind == kind && block->base != pointer)) {
-    return registering ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : CUDA_ERROR_INVALID_VALUE;
+  if (block == nullptr ||
+      (registering && block->kind == kind && block->base != pointer)) {
+    return registering ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED
+                       : CUDA_ERROR_INVALID_VALUE;
   }
-  if (block->kind != kind || block->base != pointer) return CUDA_ERROR_INVALID_VALUE;
+  if (block->kind != kind || block->base != pointer)
+    return CUDA_ERROR_INVALID_VALUE;
   return FreeBlock(entry, *context, block);
 }
 
 CUresult Model::MemHostAlloc(void** pointer, size_t bytes, unsigned flags) {
   Context* context;
   PINRING_SIMCUDA_TRY(Current(&context));
-  if (pointer == nullptr || bytes == 0 || (flags & ~kHostAllocFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (pointer == nullptr || bytes == 0 || (flags & ~kHostAllocFlags) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   return Pin("cuMemHostAlloc", bytes, context, [&] {
-    const Block* block = memory_.Allocate(MemoryKind::kHostAllocated, bytes, context->ordinal, flags);
+    const Block* block = memory_.Allocate(MemoryKind::kHostAllocated, bytes,
+                                          context->ordinal, flags);
     if (block != nullptr) *pointer = block->base;
     return block;
   });
 }
 
-CUresult Model::MemFreeHost(void* pointer) { return Unpin("cuMemFreeHost", pointer, MemoryKind::kHostAllocated); }
+CUresult Model::MemFreeHost(void* pointer) {
+  return Unpin("cuMemFreeHost", pointer, MemoryKind::kHostAllocated);
+}
 
 CUresult Model::MemHostRegister(void* pointer, size_t bytes, unsigned flags) {
   Context* context;
   PINRING_SIMCUDA_TRY(Current(&context));
-  if (pointer == nullptr || bytes == 0 || (flags & ~kHostRegisterFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (pointer == nullptr || bytes == 0 || (flags & ~kHostRegisterFlags) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   if (!options_.host_register_supported) return CUDA_ERROR_NOT_SUPPORTED;
-  if (reinterpret_cast<uintptr_t>(pointer) + bytes < bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (reinterpret_cast<uintptr_t>(pointer) + bytes < bytes)
+    return CUDA_ERROR_INVALID_VALUE;
   CUresult overlap = CUDA_SUCCESS;
-  const CUresult result = Pin("cuMemHostRegister", bytes, context, [&]() -> const Block* {
-    const Block* other = memory_.FindOverlap(pointer, bytes);
-    if (other == nullptr) return memory_.Register(pointer, bytes, context->ordinal, flags);
-    overlap = other->kind == MemoryKind::kHostRegistered ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
-                                                         : CUDA_ERROR_INVALID_VALUE;
-    return nullptr;
-  });
+  const CUresult result =
+      Pin("cuMemHostRegister", bytes, context, [&]() -> const Block* {
+        const Block* other = memory_.FindOverlap(pointer, bytes);
+        if (other == nullptr)
+          return memory_.Register(pointer, bytes, context->ordinal, flags);
+        overlap = other->kind == MemoryKind::kHostRegistered
+                      ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+                      : CUDA_ERROR_INVALID_VALUE;
+        return nullptr;
+      });
   return overlap != CUDA_SUCCESS ? overlap : result;
 }
 
@@ -147,7 +179,8 @@ CUresult Model::MemHostUnregister(void* pointer) {
   return Unpin("cuMemHostUnregister", pointer, MemoryKind::kHostRegistered);
 }
 
-CUresult Model::MemHostGetDevicePointer(CUdeviceptr* device_pointer, void* pointer, unsigned flags) {
+CUresult Model::MemHostGetDevicePointer(CUdeviceptr* device_pointer,
+                                        void* pointer, unsigned flags) {
   Context* context;
   PINRING_SIMCUDA_TRY(Current(&context));
   if (device_pointer == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -168,16 +201,22 @@ CUresult Model::MemHostGetFlags(unsigned* flags, void* pointer) {
   return CUDA_SUCCESS;
 }
 
-void Model::GetAttribute(CUpointer_attribute attribute, void* value, CUdeviceptr pointer, const Block* block) {
+void Model::GetAttribute(CUpointer_attribute attribute, void* value,
+                         CUdeviceptr pointer, const Block* block) {
   const bool device = block != nullptr && !block->pinned();
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-      Put<CUcontext>(value, block == nullptr ? nullptr
-                                             : reinterpret_cast<CUcontext>(
-                                                   contexts_[static_cast<size_t>(block->device)].get()));
+      Put<CUcontext>(
+          value,
+          block == nullptr
+              ? nullptr
+              : reinterpret_cast<CUcontext>(
+                    contexts_[static_cast<size_t>(block->device)].get()));
       break;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      Put<unsigned>(value, block == nullptr ? 0 : device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
+      Put<unsigned>(value, block == nullptr ? 0
+                           : device         ? CU_MEMORYTYPE_DEVICE
+                                            : CU_MEMORYTYPE_HOST);
       break;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
       Put<CUdeviceptr>(value, block == nullptr ? 0 : pointer);
@@ -192,7 +231,9 @@ void Model::GetAttribute(CUpointer_attribute attribute, void* value, CUdeviceptr
       Put<int>(value, block == nullptr ? -2 : block->device);
       break;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      Put<CUdeviceptr>(value, block == nullptr ? 0 : reinterpret_cast<CUdeviceptr>(block->base));
+      Put<CUdeviceptr>(value, block == nullptr
+                                  ? 0
+                                  : reinterpret_cast<CUdeviceptr>(block->base));
       break;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
       Put<size_t>(value, block == nullptr ? 0 : block->bytes);
@@ -210,11 +251,14 @@ void Model::GetAttribute(CUpointer_attribute attribute, void* value, CUdeviceptr
   }
 }
 
-CUresult Model::PointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** values,
-                                     CUdeviceptr pointer) {
-  if (count == 0 || attributes == nullptr || values == nullptr) return CUDA_ERROR_INVALID_VALUE;
+CUresult Model::PointerGetAttributes(unsigned count,
+                                     CUpointer_attribute* attributes,
+                                     void** values, CUdeviceptr pointer) {
+  if (count == 0 || attributes == nullptr || values == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   const ThreadState& thread = Thread();
-  if (!thread.current.empty() && thread.current.back() != nullptr) PINRING_SIMCUDA_TRY(thread.current.back()->error);
+  if (!thread.current.empty() && thread.current.back() != nullptr)
+    PINRING_SIMCUDA_TRY(thread.current.back()->error);
   const Block* block = memory_.Find(reinterpret_cast<const void*>(pointer));
   for (unsigned i = 0; i < count; ++i) {
     if (values[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -7,13 +7,18 @@
 
 namespace pinring::simcuda {
 
-CUresult Model::StreamCreateWithPriority(CUstream* handle, unsigned flags, int priority) {
+CUresult Model::StreamCreateWithPriority(CUstream* handle, unsigned flags,
+                                         int priority) {
   Context* context;
   PINRING_SIMCUDA_TRY(Current(&context));
-  if (handle == nullptr || (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (handle == nullptr || (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   Lock lock;
-  PINRING_SIMCUDA_TRY(lock.Acquire(*this, *context, "cuStreamCreateWithPriority"));
-  const StreamType type = flags == CU_STREAM_NON_BLOCKING ? StreamType::kNonBlocking : StreamType::kBlocking;
+  PINRING_SIMCUDA_TRY(
+      lock.Acquire(*this, *context, "cuStreamCreateWithPriority"));
+  const StreamType type = flags == CU_STREAM_NON_BLOCKING
+                              ? StreamType::kNonBlocking
+                              : StreamType::kBlocking;
   StreamRef stream = NewStream(*context, type, flags, priority);
   *handle = streams_.Add(stream);
   return CUDA_SUCCESS;
@@ -26,13 +31,17 @@ CUresult Model::StreamDestroy(CUstream handle) {
   const StreamRef stream = *found;
   Context& context = *contexts_[static_cast<size_t>(stream->device)];
   Lock lock;
-  if (stream->generation == context.generation && Check(context) == CUDA_SUCCESS) {
+  if (stream->generation == context.generation &&
+      Check(context) == CUDA_SUCCESS) {
     PINRING_SIMCUDA_TRY(lock.Acquire(*this, context, "cuStreamDestroy"));
     if (stream->capture != nullptr) stream->capture->invalidated = true;
     context.device.Flush();
   }
-  if (!streams_.Remove(handle)) return CUDA_ERROR_INVALID_HANDLE;  // another thread's destroy came first
-  return stream->generation == context.generation ? Check(context) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  if (!streams_.Remove(handle))
+    return CUDA_ERROR_INVALID_HANDLE;  // another thread's destroy came first
+  return stream->generation == context.generation
+             ? Check(context)
+             : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 CUresult Model::StreamQuery(CUstream handle) {
@@ -51,9 +60,11 @@ CUresult Model::StreamSynchronize(CUstream handle) {
   PINRING_SIMCUDA_TRY(CheckNotCapturing(target));
   PINRING_SIMCUDA_TRY(CheckUnsafe());
   const std::vector<OpRef> ops = LatestOps(target);
-  return WaitFor(*target.context, "cuStreamSynchronize", "waits for its stream", [&] {
-    return std::all_of(ops.begin(), ops.end(), [](const OpRef& op) { return op->done; });
-  });
+  return WaitFor(*target.context, "cuStreamSynchronize", "waits for its stream",
+                 [&] {
+                   return std::all_of(ops.begin(), ops.end(),
+                                      [](const OpRef& op) { return op->done; });
+                 });
 }
 
 CUresult Model::StreamGetFlags(CUstream handle, unsigned* flags) {
@@ -100,7 +111,8 @@ CUresult Model::EventRecord(CUevent handle, CUstream stream) {
   Target target;
   PINRING_SIMCUDA_TRY(Resolve(stream, &target));
   const std::shared_ptr<Event>* found = events_.Find(handle);
-  if (found == nullptr || (*found)->device != target.context->ordinal) return CUDA_ERROR_INVALID_HANDLE;
+  if (found == nullptr || (*found)->device != target.context->ordinal)
+    return CUDA_ERROR_INVALID_HANDLE;
   const std::shared_ptr<Event> event = *found;
   PINRING_SIMCUDA_TRY(CheckImplicit(target));
   if (const auto& capture = target.stream->capture) {
@@ -126,7 +138,8 @@ CUresult Model::EventQuery(CUevent handle) {
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const std::shared_ptr<Event> event = *found;
   Context& context = *contexts_[static_cast<size_t>(event->device)];
-  if (event->generation != context.generation) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  if (event->generation != context.generation)
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   PINRING_SIMCUDA_TRY(Check(context));
   if (event->capture != nullptr) {
     event->capture->invalidated = true;
@@ -135,7 +148,8 @@ CUresult Model::EventQuery(CUevent handle) {
   PINRING_SIMCUDA_TRY(CheckUnsafe());
   context.device.Flush();
   ++version_;
-  return event->record == nullptr || event->record->done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  return event->record == nullptr || event->record->done ? CUDA_SUCCESS
+                                                         : CUDA_ERROR_NOT_READY;
 }
 
 CUresult Model::EventSynchronize(CUevent handle) {
@@ -143,7 +157,8 @@ CUresult Model::EventSynchronize(CUevent handle) {
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const std::shared_ptr<Event> event = *found;
   Context& context = *contexts_[static_cast<size_t>(event->device)];
-  if (event->generation != context.generation) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  if (event->generation != context.generation)
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   PINRING_SIMCUDA_TRY(Check(context));
   if (event->capture != nullptr) {
     event->capture->invalidated = true;
@@ -152,26 +167,33 @@ CUresult Model::EventSynchronize(CUevent handle) {
   PINRING_SIMCUDA_TRY(CheckUnsafe());
   if (event->record == nullptr) return CUDA_SUCCESS;
   const OpRef record = event->record;
-  return WaitFor(context, "cuEventSynchronize", "waits for its event", [&] { return record->done; });
+  return WaitFor(context, "cuEventSynchronize", "waits for its event",
+                 [&] { return record->done; });
 }
 
-// There is no clock: what is told is how many operations were enqueued between the two.
-CUresult Model::EventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
+// There is no clock: what is told is how many operations were enqueued between
+// the two.
+CUresult Model::EventElapsedTime(float* milliseconds, CUevent start,
+                                 CUevent end) {
   const std::shared_ptr<Event>* first = events_.Find(start);
   const std::shared_ptr<Event>* last = events_.Find(end);
   if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (first == nullptr || last == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   for (const auto* event : {first, last}) {
-    if ((*event)->record == nullptr || ((*event)->flags & CU_EVENT_DISABLE_TIMING) != 0) {
+    if ((*event)->record == nullptr ||
+        ((*event)->flags & CU_EVENT_DISABLE_TIMING) != 0) {
       return CUDA_ERROR_INVALID_HANDLE;
     }
   }
-  if (!(*first)->record->done || !(*last)->record->done) return CUDA_ERROR_NOT_READY;
-  *milliseconds = static_cast<float>((*last)->record->number) - static_cast<float>((*first)->record->number);
+  if (!(*first)->record->done || !(*last)->record->done)
+    return CUDA_ERROR_NOT_READY;
+  *milliseconds = static_cast<float>((*last)->record->number) -
+                  static_cast<float>((*first)->record->number);
   return CUDA_SUCCESS;
 }
 
-CUresult Model::StreamWaitEvent(CUstream stream, CUevent handle, unsigned flags) {
+CUresult Model::StreamWaitEvent(CUstream stream, CUevent handle,
+                                unsigned flags) {
   Target target;
   PINRING_SIMCUDA_TRY(Resolve(stream, &target));
   const std::shared_ptr<Event>* found = events_.Find(handle);
@@ -179,7 +201,8 @@ CUresult Model::StreamWaitEvent(CUstream stream, CUevent handle, unsigned flags)
   if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
   const std::shared_ptr<Event> event = *found;
   PINRING_SIMCUDA_TRY(CheckImplicit(target));
-  if (event->capture != nullptr || target.stream->capture != nullptr) return JoinCapture(target, *event);
+  if (event->capture != nullptr || target.stream->capture != nullptr)
+    return JoinCapture(target, *event);
   if (event->record == nullptr || event->record->done) return CUDA_SUCCESS;
   auto op = std::make_shared<Op>();
   op->kind = OpKind::kEventWait;

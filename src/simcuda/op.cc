@@ -21,24 +21,29 @@ uint64_t Checksum(uint64_t sum, const char* bytes, size_t length) {
     sum = (sum ^ word) * kPrime;
     sum ^= sum >> 29;
   }
-  for (; i < length; ++i) sum = (sum ^ static_cast<unsigned char>(bytes[i])) * kPrime;
+  for (; i < length; ++i)
+    sum = (sum ^ static_cast<unsigned char>(bytes[i])) * kPrime;
   return sum;
 }
 
 // The same pieces again, as the checksum depends on where they begin.
 uint64_t ChecksumOfPieces(const char* bytes, size_t length, size_t piece) {
   uint64_t sum = 0;
-  for (size_t at = 0; at < length; at += piece) sum = Checksum(sum, bytes + at, std::min(piece, length - at));
+  for (size_t at = 0; at < length; at += piece)
+    sum = Checksum(sum, bytes + at, std::min(piece, length - at));
   return sum;
 }
 
-// A copy takes at least two steps, so that it has a beginning and an end between which others run.
+// A copy takes at least two steps, so that it has a beginning and an end
+// between which others run.
 Performed PerformCopy(Op& op) {
   if (op.moved < op.bytes) {
     const size_t piece = std::min(op.step_bytes, op.bytes - op.moved);
-    // The ends may overlap where a program copies within one block; natively the result is undefined then.
+    // The ends may overlap where a program copies within one block; natively
+    // the result is undefined then.
     std::memmove(op.dst + op.moved, op.src + op.moved, piece);
-    if (op.check_hazards) op.checksum = Checksum(op.checksum, op.src + op.moved, piece);
+    if (op.check_hazards)
+      op.checksum = Checksum(op.checksum, op.src + op.moved, piece);
     op.moved += piece;
     if (op.moved < op.bytes || op.check_hazards) return {};
     return {.done = true};
@@ -47,8 +52,11 @@ Performed PerformCopy(Op& op) {
   const bool source_is_host = !op.dst_is_host;
   const char* host = source_is_host ? op.src : op.dst;
   if (ChecksumOfPieces(host, op.bytes, op.step_bytes) != op.checksum) {
-    result.hazard = absl::StrFormat("host memory at %p (%d bytes) was rewritten while a copy %s it was in progress",
-                                    static_cast<const void*>(host), op.bytes, source_is_host ? "from" : "to");
+    result.hazard = absl::StrFormat(
+        "host memory at %p (%d bytes) was rewritten while a copy %s it was in "
+        "progress",
+        static_cast<const void*>(host), op.bytes,
+        source_is_host ? "from" : "to");
   }
   return result;
 }
@@ -70,7 +78,8 @@ Performed PerformKernel(Op& op) {
 }
 
 Performed PerformMemoryOperation(Op& op) {
-  const MemoryOperation& operation = op.memory_operations[op.next_memory_operation++];
+  const MemoryOperation& operation =
+      op.memory_operations[op.next_memory_operation++];
   if (!operation.wait) operation.Write();
   return {.done = op.next_memory_operation == op.memory_operations.size()};
 }
@@ -78,9 +87,10 @@ Performed PerformMemoryOperation(Op& op) {
 }  // namespace
 
 bool MemoryOperation::Satisfied() const {
-  // Acquire: pairs with the release store of whoever raised the flag, so that copies behind this wait read what that
-  // thread wrote before.
-  const uint32_t now = std::atomic_ref<uint32_t>(*address).load(std::memory_order_acquire);
+  // Acquire: pairs with the release store of whoever raised the flag, so that
+  // copies behind this wait read what that thread wrote before.
+  const uint32_t now =
+      std::atomic_ref<uint32_t>(*address).load(std::memory_order_acquire);
   switch (flags & 3u) {
     case CU_STREAM_WAIT_VALUE_GEQ:
       return static_cast<int32_t>(now - value) >= 0;
@@ -94,7 +104,8 @@ bool MemoryOperation::Satisfied() const {
 }
 
 void MemoryOperation::Write() const {
-  // Release: pairs with the acquire load of whoever polls the flag, so that it sees what earlier copies wrote.
+  // Release: pairs with the acquire load of whoever polls the flag, so that it
+  // sees what earlier copies wrote.
   std::atomic_ref<uint32_t>(*address).store(value, std::memory_order_release);
 }
 
@@ -116,12 +127,15 @@ OpRef Op::Clone() const {
 
 bool Op::Touches(const char* base, size_t length) const {
   auto overlaps = [&](const void* at, size_t n) {
-    const auto a = reinterpret_cast<uintptr_t>(at), b = reinterpret_cast<uintptr_t>(base);
+    const auto a = reinterpret_cast<uintptr_t>(at),
+               b = reinterpret_cast<uintptr_t>(base);
     return n != 0 && a < b + length && b < a + n;
   };
   if (overlaps(dst, bytes) || overlaps(src, bytes)) return true;
   return std::any_of(memory_operations.begin(), memory_operations.end(),
-                     [&](const MemoryOperation& op) { return overlaps(op.address, sizeof(uint32_t)); });
+                     [&](const MemoryOperation& op) {
+                       return overlaps(op.address, sizeof(uint32_t));
+                     });
 }
 
 const char* Name(OpKind kind) {

@@ -1,8 +1,11 @@
-// One operation of a stream, as the simulated device sees it, and what it does when it runs.
+// One operation of a stream, as the simulated device sees it, and what it does
+// when it runs.
 //
-// An operation's life: made by a call; queued, in its stream and its hardware queue (here it belongs to the Device and is
-// guarded as that is); taken by the device for one step at a time, when only Perform touches its work; done or dropped.
-// A recorded operation of a graph is never run itself, only its copies are.
+// An operation's life: made by a call; queued, in its stream and its hardware
+// queue (here it belongs to the Device and is guarded as that is); taken by the
+// device for one step at a time, when only Perform touches its work; done or
+// dropped. A recorded operation of a graph is never run itself, only its copies
+// are.
 
 #ifndef PINRING_SRC_SIMCUDA_OP_H_
 #define PINRING_SRC_SIMCUDA_OP_H_
@@ -69,10 +72,11 @@ struct Op {
   uint64_t number = 0;  // in the order of enqueueing, over the device
   StreamRef stream;
   HardwareQueue* queue = nullptr;
-  size_t entries = 1;        // in the hardware queue
-  std::vector<OpRef> after;  // besides those before it in the stream and the queue
-  bool submitted = true;     // WDDM: has left the driver's batch
-  bool busy = false;         // in Perform, or with the host-function thread
+  size_t entries = 1;  // in the hardware queue
+  std::vector<OpRef>
+      after;              // besides those before it in the stream and the queue
+  bool submitted = true;  // WDDM: has left the driver's batch
+  bool busy = false;      // in Perform, or with the host-function thread
   bool done = false;
   bool dropped = false;  // its context was lost; it is done too
 
@@ -84,14 +88,16 @@ struct Op {
   size_t moved = 0;
   uint64_t checksum = 0;  // of the pieces moved
   bool dst_is_host = false;
-  std::shared_ptr<std::vector<char>> staging;  // what src points to, when the driver has read the source
+  std::shared_ptr<std::vector<char>>
+      staging;  // what src points to, when the driver has read the source
   unsigned char fill = 0;
   bool check_hazards = false;
 
   // Kernels.
   std::shared_ptr<const RegisteredKernel> kernel;
   std::vector<std::vector<char>> parameters;
-  uint64_t polled_epoch = ~uint64_t{0};  // when its callback last said that it still runs
+  uint64_t polled_epoch =
+      ~uint64_t{0};  // when its callback last said that it still runs
 
   std::vector<MemoryOperation> memory_operations;
   size_t next_memory_operation = 0;
@@ -112,10 +118,12 @@ struct Performed {
   std::string hazard = {};
 };
 
-// Does one step of a queued operation's work (not of host functions). Touches its work and the program's memory only.
+// Does one step of a queued operation's work (not of host functions). Touches
+// its work and the program's memory only.
 Performed Perform(Op& op);
 
-// Whether this thread is inside a callback of the machine's: a kernel or a host function.
+// Whether this thread is inside a callback of the machine's: a kernel or a host
+// function.
 bool InCallback();
 class CallbackMark {
  public:

@@ -52,7 +52,8 @@ struct ActorEntry {
 std::atomic<uint64_t> next_caller{1};
 
 thread_local Caller* current_caller = nullptr;
-// Above 0 while this thread, holding the baton, does work that is not its caller's own: an actor's step, a condition.
+// Above 0 while this thread, holding the baton, does work that is not its
+// caller's own: an actor's step, a condition.
 thread_local int foreign_work = 0;
 
 class ForeignWork {
@@ -63,9 +64,10 @@ class ForeignWork {
 
 }  // namespace
 
-// Whoever holds the baton decides what runs next: a caller that yields and is chosen again goes on without a switch of
-// threads, and actors' steps run on whatever thread holds the baton. All fields are read and written by the holder only;
-// the baton carries them from thread to thread.
+// Whoever holds the baton decides what runs next: a caller that yields and is
+// chosen again goes on without a switch of threads, and actors' steps run on
+// whatever thread holds the baton. All fields are read and written by the
+// holder only; the baton carries them from thread to thread.
 class Scheduler::Impl {
  public:
   Impl(Scheduler* self, uint64_t seed) : self_(self), random_(seed) {}
@@ -99,7 +101,8 @@ class Scheduler::Impl {
     }
     const uint64_t first_step = steps_;
     Pass(nullptr);
-    // The run has ended, here or on a caller's thread. Callers that have not finished unwind, one after the other.
+    // The run has ended, here or on a caller's thread. Callers that have not
+    // finished unwind, one after the other.
     aborting_ = true;
     for (auto& caller : callers_) {
       if (caller->done) continue;
@@ -111,7 +114,8 @@ class Scheduler::Impl {
     callers_.clear();
     outcome_.steps = steps_ - first_step;
     outcome_.trace = trace_;
-    if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
+    if (error_ != nullptr)
+      std::rethrow_exception(std::exchange(error_, nullptr));
     return outcome_;
   }
 
@@ -124,7 +128,8 @@ class Scheduler::Impl {
     if (aborting_) throw ScheduleAborted();
   }
 
-  void BlockUntil(Caller* caller, std::string_view why, const absl::FunctionRef<bool()>& ready) {
+  void BlockUntil(Caller* caller, std::string_view why,
+                  const absl::FunctionRef<bool()>& ready) {
     if (aborting_) {
       if (std::uncaught_exceptions() == 0) throw ScheduleAborted();
       return;
@@ -139,7 +144,8 @@ class Scheduler::Impl {
 
   bool IsBlocked(std::string_view name) const {
     for (const auto& caller : callers_) {
-      if (caller->name == name) return !caller->done && caller->ready != nullptr && !Ready(*caller);
+      if (caller->name == name)
+        return !caller->done && caller->ready != nullptr && !Ready(*caller);
     }
     return false;
   }
@@ -192,7 +198,8 @@ class Scheduler::Impl {
     }
   }
 
-  // Runs steps until it is this caller's turn again (null: until the run ends), or it is done and has handed the baton on.
+  // Runs steps until it is this caller's turn again (null: until the run ends),
+  // or it is done and has handed the baton on.
   void Pass(Caller* caller) {
     for (;;) {
       Choice choice;
@@ -313,7 +320,8 @@ class Scheduler::Impl {
     outcome_.kind = kind;
     for (const auto& caller : callers_) {
       if (caller->done) continue;
-      absl::StrAppend(&outcome_.detail, caller->name, ": ", caller->ready == nullptr ? "can run" : caller->why, "\n");
+      absl::StrAppend(&outcome_.detail, caller->name, ": ",
+                      caller->ready == nullptr ? "can run" : caller->why, "\n");
     }
   }
 
@@ -340,33 +348,45 @@ class Scheduler::Impl {
   bool aborting_ = false;
 };
 
-Scheduler::Scheduler(uint64_t seed) : impl_(std::make_unique<Impl>(this, seed)) {}
+Scheduler::Scheduler(uint64_t seed)
+    : impl_(std::make_unique<Impl>(this, seed)) {}
 Scheduler::~Scheduler() = default;
 
 void Scheduler::AddCaller(std::string name, std::function<void()> body) {
   impl_->AddCaller(std::move(name), std::move(body));
 }
 void Scheduler::AddActor(Actor* actor) { impl_->AddActor(actor); }
-void Scheduler::SetWeight(Actor* actor, double weight) { impl_->SetWeight(actor, weight); }
-Scheduler::Outcome Scheduler::Run(uint64_t max_steps) { return impl_->Run(max_steps); }
+void Scheduler::SetWeight(Actor* actor, double weight) {
+  impl_->SetWeight(actor, weight);
+}
+Scheduler::Outcome Scheduler::Run(uint64_t max_steps) {
+  return impl_->Run(max_steps);
+}
 
 void Scheduler::Yield() {
   if (Scheduler* scheduler = Current()) scheduler->impl_->Yield(current_caller);
 }
 
-void Scheduler::BlockUntil(std::string_view why, absl::FunctionRef<bool()> ready) {
+void Scheduler::BlockUntil(std::string_view why,
+                           absl::FunctionRef<bool()> ready) {
   if (Current() == this) impl_->BlockUntil(current_caller, why, ready);
 }
 
 Scheduler* Scheduler::Current() {
-  return current_caller != nullptr && foreign_work == 0 ? current_caller->scheduler : nullptr;
+  return current_caller != nullptr && foreign_work == 0
+             ? current_caller->scheduler
+             : nullptr;
 }
 bool Scheduler::InStep() { return foreign_work != 0; }
-uint64_t Scheduler::CurrentCaller() { return Current() == nullptr ? 0 : current_caller->number; }
+uint64_t Scheduler::CurrentCaller() {
+  return Current() == nullptr ? 0 : current_caller->number;
+}
 bool Scheduler::Aborting() const { return impl_->aborting(); }
 void Scheduler::Fruitless() { impl_->Fruitless(); }
 uint64_t Scheduler::Epoch() const { return impl_->epoch(); }
-bool Scheduler::IsBlocked(std::string_view caller) const { return impl_->IsBlocked(caller); }
+bool Scheduler::IsBlocked(std::string_view caller) const {
+  return impl_->IsBlocked(caller);
+}
 uint64_t Scheduler::Random() { return impl_->Random(); }
 
 }  // namespace pinring::simcuda

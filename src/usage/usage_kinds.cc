@@ -28,6 +28,8 @@ std::string_view CopyDirectionName(CopyDirection direction) {
       return "device_to_device";
     case CopyDirection::kHostToHost:
       return "host_to_host";
+    case CopyDirection::kByAddress:
+      return "by_address";
   }
   return "unknown";
 }

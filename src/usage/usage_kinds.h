@@ -32,12 +32,17 @@ enum class CopyDirection : uint8_t {
   kDeviceToHost,
   kDeviceToDevice,
   kHostToHost,
+  // Passed on with the kind cudaMemcpyDefault: only the driver knows, and
+  // asking it would cost more than all the rest.
+  kByAddress,
 };
-inline constexpr size_t kNumCopyDirections = 4;
+inline constexpr size_t kNumCopyDirections = 5;
 
 // Which way a copy took.
 enum class CopyPath : uint8_t {
-  kPassed,            // No staged pointer: the driver, untouched.
+  // The driver, untouched: no staged pointer, or a device that reads pageable
+  // memory through the host's page tables.
+  kPassed,
   kStagedSync,        // Through the ring, the caller helped and waited.
   kStagedDeferred,    // Through the ring, in stream order.
   kStagedIdle,        // Small, host to device, on an idle stream: no waits.

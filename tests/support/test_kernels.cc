@@ -95,13 +95,13 @@ void RegisterTestKernels(simcuda::Machine& machine) {
         for (uint64_t i = 0; i < bytes; ++i) dst[i] = FillByte(seed, i);
         return true;
       });
-  machine.RegisterKernel(
-      kAddOneKernel, {sizeof(uint32_t*)}, [](void** parameters) {
-        auto* counter = Parameter<uint32_t*>(parameters, 0);
-        std::atomic_ref<uint32_t>(*counter).fetch_add(
-            1, std::memory_order_acq_rel);
-        return true;
-      });
+  machine.RegisterKernel(kAddOneKernel, {sizeof(uint32_t*)},
+                         [](void** parameters) {
+                           auto* counter = Parameter<uint32_t*>(parameters, 0);
+                           std::atomic_ref<uint32_t>(*counter).fetch_add(
+                               1, std::memory_order_acq_rel);
+                           return true;
+                         });
 }
 
 }  // namespace pinring

@@ -99,9 +99,7 @@ Testbed::Testbed(simcuda::MachineOptions options) {
 }
 
 Testbed::~Testbed() {
-  for (uint32_t* flag : gate_flags_) {
-    std::atomic_ref<uint32_t>(*flag).store(1, std::memory_order_release);
-  }
+  OpenGates();
   // A test may have left the context broken; then nothing here can be done, and
   // the reset frees all.
   if (driver_.CtxSynchronize() == CUDA_SUCCESS) {
@@ -114,6 +112,12 @@ Testbed::~Testbed() {
   }
   driver_.CtxSetCurrent(nullptr);
   driver_.DevicePrimaryCtxRelease(device_);
+}
+
+void Testbed::OpenGates() const {
+  for (uint32_t* flag : gate_flags_) {
+    std::atomic_ref<uint32_t>(*flag).store(1, std::memory_order_release);
+  }
 }
 
 void Testbed::UseContext() const {
@@ -173,6 +177,18 @@ void Testbed::LaunchAddOne(CUstream stream, CUdeviceptr counter) {
   Launch(add_one_, 1, stream, parameters);
 }
 
+PointerAttributes Testbed::AttributesOf(const void* pointer) const {
+  PointerAttributes a;
+  CUpointer_attribute names[] = {
+      CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+      CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER};
+  void* values[] = {&a.type, &a.device, &a.device_pointer, &a.host_pointer};
+  Must(driver_.PointerGetAttributes(4, names, values,
+                                    reinterpret_cast<CUdeviceptr>(pointer)),
+       "cuPointerGetAttributes");
+  return a;
+}
+
 bool Testbed::Idle(CUstream stream) const {
   return driver_.StreamQuery(stream) == CUDA_SUCCESS;
 }
@@ -187,10 +203,24 @@ void Gate::Open() {
 
 CallOnThread::CallOnThread(const Testbed& testbed,
                            std::function<CUresult()> call)
-    : thread_([this, &testbed, call = std::move(call)] {
+    : testbed_(testbed), thread_([this, &testbed, call = std::move(call)] {
         testbed.UseContext();
         result_ = call();
         done_.Notify();
       }) {}
+
+CallOnThread::~CallOnThread() {
+  if (!done_.HasBeenNotified()) {
+    testbed_.OpenGates();
+    result();
+  }
+  thread_.join();
+}
+
+CUresult CallOnThread::result() {
+  PINRING_CHECK(done_.WaitForNotificationWithTimeout(absl::Minutes(2)),
+                "a call on a thread of its own never returned");
+  return result_;
+}
 
 }  // namespace pinring

@@ -19,6 +19,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -40,6 +41,14 @@ inline constexpr absl::Duration kHappens = absl::Seconds(20);
 // Asks until `ready` or `limit` has passed; returns what it answered last.
 bool HappensWithin(absl::Duration limit, absl::FunctionRef<bool()> ready);
 
+// What cuPointerGetAttributes says.
+struct PointerAttributes {
+  unsigned type = 0;  // CUmemorytype; 0 for memory the driver does not know
+  int device = 0;
+  CUdeviceptr device_pointer = 0;
+  CUdeviceptr host_pointer = 0;
+};
+
 class Testbed {
  public:
   // Empty when a testbed can be made. Otherwise what is missing, what is not
@@ -48,7 +57,8 @@ class Testbed {
 
   // `options` is for the simulated device; its numbers of queues are replaced
   // as CUDA_DEVICE_MAX_CONNECTIONS says, if that is set. The primary context of
-  // device 0 is made current, and the test kernels are loaded and were launched.
+  // device 0 is made current, and the test kernels are loaded and were
+  // launched.
   explicit Testbed(simcuda::MachineOptions options = {});
   ~Testbed();
   Testbed(const Testbed&) = delete;
@@ -75,10 +85,13 @@ class Testbed {
                   uint32_t seed);
   void LaunchAddOne(CUstream stream, CUdeviceptr counter);
 
+  PointerAttributes AttributesOf(const void* pointer) const;
   // Whether the stream's work is done now.
   bool Idle(CUstream stream) const;
   // Makes the context current on the calling thread.
   void UseContext() const;
+  // Opens every gate made so far.
+  void OpenGates() const;
 
  private:
   friend class Gate;
@@ -120,23 +133,42 @@ class Gate {
 };
 
 // A call made on a thread of its own, to see whether it returns. Destroying it
-// waits for the call: open gates first.
+// opens the testbed's gates if the call has not returned, and waits for it. A
+// call that does not return for two minutes with nothing left to hold it ends
+// the program.
 class CallOnThread {
  public:
   CallOnThread(const Testbed& testbed, std::function<CUresult()> call);
-  ~CallOnThread() { thread_.join(); }
+  ~CallOnThread();
 
   bool Returns() { return done_.WaitForNotificationWithTimeout(kHappens); }
   bool Blocks() { return !done_.WaitForNotificationWithTimeout(kStuck); }
   // Waits for the call.
-  CUresult result() {
-    done_.WaitForNotification();
-    return result_;
+  CUresult result();
+
+ private:
+  const Testbed& testbed_;
+  absl::Notification done_;
+  CUresult result_ = CUDA_SUCCESS;
+  std::thread thread_;
+};
+
+// Does something when `limit` passes before it is destroyed: opens what a call
+// of the test itself would otherwise wait for without end. Give it a limit that
+// no passing test comes near.
+class After {
+ public:
+  After(absl::Duration limit, std::function<void()> action)
+      : thread_([this, limit, action = std::move(action)] {
+          if (!over_.WaitForNotificationWithTimeout(limit)) action();
+        }) {}
+  ~After() {
+    over_.Notify();
+    thread_.join();
   }
 
  private:
-  absl::Notification done_;
-  CUresult result_ = CUDA_SUCCESS;
+  absl::Notification over_;
   std::thread thread_;
 };
 

@@ -1,0 +1,213 @@
+#include "tests/support/fault_bench.h"
+
+#include <utility>
+
+#include "src/os/check.h"
+#include "tests/support/random_bytes.h"
+
+namespace pinring {
+namespace {
+
+void Must(bool holds, const char* what) { PINRING_CHECK(holds, what); }
+
+simcuda::MachineOptions SmallMachine() {
+  simcuda::MachineOptions options;
+  options.copy_step_bytes = 2048;
+  options.small_copy_bytes = 1024;
+  return options;
+}
+
+Options SmallRing() {
+  Options options;
+  options.small_limit_bytes = 0;
+  options.small_pool_bytes = 0;
+  options.ring_bytes = 64 * kKiB;
+  options.slot_bytes = FaultBench::kSlotBytes;
+  options.slots_per_stream = 4;
+  options.pinned_limit_bytes = 16 * kMiB;
+  options.movers = 1;
+  return options;
+}
+
+}  // namespace
+
+FaultBench::FaultBench() : bed_(SmallMachine()), gate_(bed_) {
+  pinned_before_ = machine().PinnedBytes();
+  RestartInstance();
+  for (int i = 0; i < kStreams; ++i) {
+    streams_[i] = i == 2 ? bed_.BlockingStream() : bed_.NonBlockingStream();
+  }
+  side_stream_ = bed_.NonBlockingStream();
+}
+
+FaultBench::~FaultBench() {
+  Open();
+  instance_.reset();
+}
+
+void FaultBench::RestartInstance() {
+  auto instance = Instance::Create(&driver(), SmallRing());
+  Must(instance.ok(), "an instance for a test");
+  instance_ = *std::move(instance);
+}
+
+void FaultBench::DropInstance() { instance_.reset(); }
+
+FaultBench::Copy* FaultBench::Prepare(bool out, size_t bytes, int stream,
+                                      bool wait) {
+  Copy& copy = copies_.emplace_back();
+  copy.out = out;
+  copy.wait = wait;
+  copy.stream = stream;
+  copy.bytes = bytes;
+  copy.seed = 77 * copies_.size();
+  void* block = nullptr;
+  Must(instance_->HostAlloc(&block, bytes, 0).ok(), "a block for a test");
+  copy.block = static_cast<char*>(block);
+  copy.device = bed_.DeviceBuffer(bytes);
+  if (out) {
+    std::vector<char> source(bytes);
+    FillRandom(source.data(), bytes, copy.seed);
+    Must(driver().MemcpyHtoDAsync(copy.device, source.data(), bytes,
+                                  side_stream_) == CUDA_SUCCESS &&
+             driver().StreamSynchronize(side_stream_) == CUDA_SUCCESS,
+         "cuMemcpyHtoDAsync");
+  } else {
+    FillRandom(copy.block, bytes, copy.seed);
+  }
+  return &copy;
+}
+
+void FaultBench::Issue(Copy* copy) {
+  void* const device = reinterpret_cast<void*>(copy->device);
+  void* const dst = copy->out ? copy->block : device;
+  void* const src = copy->out ? device : copy->block;
+  copy->tried = true;
+  copy->status =
+      copy->wait
+          ? instance_->Memcpy(dst, src, copy->bytes, cudaMemcpyDefault)
+          : instance_->MemcpyAsync(dst, src, copy->bytes, cudaMemcpyDefault,
+                                   streams_[copy->stream]);
+}
+
+void FaultBench::Warm() {
+  Copy* const copy = Prepare(false, 100, 0);
+  Issue(copy);
+  Must(copy->status.ok() &&
+           driver().StreamSynchronize(streams_[0]) == CUDA_SUCCESS,
+       "the first copy");
+  Must(HappensWithin(kHappens,
+                     [&] { return instance_->engine().outstanding() == 0; }),
+       "the end of the first copy");
+}
+
+size_t FaultBench::WrongBytes() {
+  size_t wrong = 0;
+  std::vector<char> seen;
+  for (const Copy& copy : copies_) {
+    if (!copy.tried || !copy.status.ok() || copy.block == nullptr) continue;
+    if (copy.out) {
+      wrong += pinring::WrongBytes(copy.block, copy.bytes, copy.seed);
+      continue;
+    }
+    seen.resize(copy.bytes);
+    Must(driver().MemcpyDtoHAsync(seen.data(), copy.device, copy.bytes,
+                                  side_stream_) == CUDA_SUCCESS,
+         "cuMemcpyDtoHAsync");
+    wrong += pinring::WrongBytes(seen.data(), copy.bytes, copy.seed);
+  }
+  return wrong;
+}
+
+absl::Status FaultBench::Free(Copy* copy) {
+  absl::Status status = instance_->FreeHost(copy->block);
+  copy->block = nullptr;
+  return status;
+}
+
+void FaultBench::FreeBlocks() {
+  for (Copy& copy : copies_) {
+    if (copy.block != nullptr) Free(&copy).IgnoreError();
+  }
+}
+
+std::vector<FaultScenario> FaultScenarios() {
+  using Bench = FaultBench;
+  constexpr size_t kOne = 3000;
+  constexpr size_t kMany = 9 * Bench::kSlotBytes + 5;
+  std::vector<FaultScenario> scenarios;
+  const auto issue_all = [](Bench& bench) {
+    for (const Bench::Copy& copy : bench.copies()) {
+      if (!copy.tried) bench.Issue(const_cast<Bench::Copy*>(&copy));
+    }
+  };
+  for (const bool out : {false, true}) {
+    const std::string way = out ? " to the host" : " to the device";
+    for (const size_t bytes : {kOne, kMany}) {
+      const std::string size = bytes == kOne ? "one chunk" : "many chunks";
+      scenarios.push_back({"deferred, " + size + way,
+                           [=](Bench& bench) {
+                             bench.Hold(0);
+                             bench.Prepare(out, bytes, 0);
+                             bench.Prepare(out, bytes, 0);
+                           },
+                           issue_all});
+      scenarios.push_back({"synchronous, " + size + way,
+                           [=](Bench& bench) {
+                             bench.Prepare(out, bytes, 0, true);
+                             bench.Prepare(out, bytes, 0, true);
+                           },
+                           issue_all});
+      scenarios.push_back({"idle stream, " + size + way,
+                           [=](Bench& bench) { bench.Prepare(out, bytes, 1); },
+                           issue_all});
+    }
+  }
+  scenarios.push_back({"several streams",
+                       [=](Bench& bench) {
+                         bench.Hold(0);
+                         bench.Hold(2);
+                         for (int stream = 0; stream < 3; ++stream) {
+                           bench.Prepare(false, kMany, stream);
+                           bench.Prepare(true, kOne, stream);
+                         }
+                         bench.Prepare(true, kMany, 1);
+                       },
+                       issue_all});
+  // Blocks freed with copies in flight.
+  scenarios.push_back({"free",
+                       [=](Bench& bench) {
+                         bench.Hold(0);
+                         bench.Prepare(false, kMany, 0);
+                         bench.Prepare(true, kMany, 0);
+                       },
+                       [=](Bench& bench) {
+                         issue_all(bench);
+                         for (const Bench::Copy& copy : bench.copies()) {
+                           (void)bench.Free(const_cast<Bench::Copy*>(&copy));
+                         }
+                       }});
+  scenarios.push_back({"allocation, promotion and attributes",
+                       [=](Bench& bench) { bench.Prepare(false, kMany, 1); },
+                       [=](Bench& bench) {
+                         void* mapped = nullptr;
+                         if (bench.instance()
+                                 .HostAlloc(&mapped, 5000, cudaHostAllocMapped)
+                                 .ok()) {
+                           bench.instance().FreeHost(mapped).IgnoreError();
+                         }
+                         cudaPointerAttributes attributes;
+                         char* const block = bench.copies().back().block;
+                         bench.instance()
+                             .PointerGetAttributes(&attributes, block)
+                             .IgnoreError();
+                         void* pointer = nullptr;
+                         bench.instance()
+                             .HostGetDevicePointer(&pointer, block, 0)
+                             .IgnoreError();
+                         issue_all(bench);
+                       }});
+  return scenarios;
+}
+
+}  // namespace pinring
