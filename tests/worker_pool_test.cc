@@ -40,8 +40,10 @@ TEST(DefaultMoversTest, LeavesProcessorsFreeAndStopsAtTwelve) {
   EXPECT_EQ(DefaultMovers(3), 2);
   EXPECT_EQ(DefaultMovers(4), 3);
   EXPECT_EQ(DefaultMovers(8), 6);
-  EXPECT_EQ(DefaultMovers(16), 12);
-  EXPECT_EQ(DefaultMovers(17), 12);
+  EXPECT_EQ(DefaultMovers(12), 8);
+  EXPECT_EQ(DefaultMovers(16), 8);
+  EXPECT_EQ(DefaultMovers(20), 10);
+  EXPECT_EQ(DefaultMovers(24), 12);
   EXPECT_EQ(DefaultMovers(256), 12);
   EXPECT_EQ(DefaultMovers(INT_MAX), 12);
   for (int cpus = 2; cpus < 300; ++cpus) {

@@ -135,6 +135,7 @@ absl::StatusOr<RoundTripCounts> CopyThereAndBack(const DemoDevice& device,
                                                  const RoundTrip& trip,
                                                  Progress* progress) {
   std::vector<StreamWorker> workers;
+  workers.reserve(static_cast<size_t>(trip.streams));
   for (int index = 0; index < trip.streams; ++index) {
     workers.emplace_back(device, instance, trip, index, progress);
   }

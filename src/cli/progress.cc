@@ -1,6 +1,7 @@
 #include "src/cli/progress.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <utility>
 
@@ -67,7 +68,7 @@ void Progress::Draw(uint64_t done) {
   const int room =
       columns_ - static_cast<int>(head.size() + figures.size()) - 6;
   const int bar = std::clamp(room, 0, kMaxBarColumns);
-  const int full = static_cast<int>(part * bar + 0.5);
+  const int full = static_cast<int>(std::lround(part * bar));
   absl::FPrintF(out_, "\r%s [%s%s]  %s\x1b[K", head, std::string(full, '#'),
                 std::string(bar - full, '.'), figures);
   std::fflush(out_);

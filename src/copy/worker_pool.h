@@ -20,8 +20,10 @@
 namespace pinring::copy {
 
 // How many movers deserve to run where `usable_cpus` processors may be used: 1
-// up to two of them, then three quarters, at most 12. With a mover on every
-// processor the driver's own thread starves, and past 12 the link is full.
+// up to two of them, then three quarters up to eight movers, then half, at most
+// 12. With a mover on every processor the driver's own thread starves. Measured
+// on an H200 with 16 virtual processors, 1 GiB device to host, deferred, of the
+// pinned rate: 8 movers 0.96, 10 movers 0.95, 12 movers 0.88.
 [[nodiscard]] int DefaultMovers(int usable_cpus);
 
 // A set of named threads, made at the first EnsureStarted, each of which runs

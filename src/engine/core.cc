@@ -73,7 +73,10 @@ Core::Published Core::Publish(const StreamKey& stream, const TransferRequest& re
   }
   const uint64_t chunks = (request.bytes + chunk_bytes - 1) / chunk_bytes;
   if (request.prefilled && (chunks != 1 || !UseOver(group->last[group->next]))) return give_up(Refusal::kNoSlot);
-  if (!request.idle && !request.waits && options_.division.slot_bytes == 0 && chunks > kMaxChunks) return give_up(Refusal::kTooDeep);
+  if (!request.idle && !request.waits && options_.division.slot_bytes == 0 &&
+      chunks > MaxChunks(by_key_.size() + (fresh != nullptr ? 1 : 0))) {
+    return give_up(Refusal::kTooDeep);
+  }
   if (chunks > (uint64_t{1} << 30)) return give_up(Refusal::kTooDeep);
 
   auto transfer = std::make_shared<Transfer>();

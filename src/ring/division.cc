@@ -14,7 +14,7 @@ size_t RoundUpTo(size_t value, size_t unit) { return (value + unit - 1) / unit *
 size_t RoundDownTo(size_t value, size_t unit) { return value / unit * unit; }
 
 // Cuts `bytes` of ring into slots for a transfer that may be smaller than them.
-Share Cut(size_t transfer_bytes, size_t bytes, size_t unit, bool reserved) {
+Share Cut(size_t transfer_bytes, size_t bytes, size_t unit, bool reserved, size_t most_chunks) {
   Share share;
   share.reserved = reserved;
   if (transfer_bytes <= kOneChunkBytes && transfer_bytes <= bytes) {
@@ -26,7 +26,7 @@ Share Cut(size_t transfer_bytes, size_t bytes, size_t unit, bool reserved) {
   const size_t useful = std::min(bytes, RoundUpTo(transfer_bytes, unit * kSlotsPerShare));
   share.slots = kSlotsPerShare;
   share.slot_bytes = RoundDownTo(useful / kSlotsPerShare, unit);
-  if (transfer_bytes / std::max<size_t>(share.slot_bytes, 1) > kMaxChunks && bytes / 2 >= unit) {
+  if (transfer_bytes / std::max<size_t>(share.slot_bytes, 1) >= most_chunks && bytes / 2 >= unit) {
     share.slots = 2;
     share.slot_bytes = RoundDownTo(bytes / 2, unit);
   }
@@ -49,7 +49,8 @@ Share DivideRing(const DivisionRules& rules, const Demand& demand, const Supply&
   const size_t general = supply.ring_bytes - supply.reserve_bytes;
   size_t most = 0;
   if (demand.streams > 1) {
-    most = std::min(general / demand.streams, demand.flows() ? general / 2 : eighth);
+    // Never more than a quarter of what is left: the streams to come need chunks that are not too small.
+    most = std::min({general / demand.streams, supply.free_bytes / 4, demand.flows() ? general / 2 : eighth});
   } else if (demand.waits) {
     most = general;
   } else if (demand.idle) {
@@ -67,22 +68,23 @@ Share DivideRing(const DivisionRules& rules, const Demand& demand, const Supply&
   if (wanted >= supply.unit_bytes || demand.transfer_bytes < supply.unit_bytes) {
     const size_t bytes = std::max(wanted, supply.unit_bytes);
     if (supply.free_bytes >= std::max(bytes, supply.reserve_bytes / 4)) {
-      return Cut(demand.transfer_bytes, bytes, supply.unit_bytes, false);
+      return Cut(demand.transfer_bytes, bytes, supply.unit_bytes, false, MaxChunks(demand.streams));
     }
   }
   // What it owns is enough, if its chunks fit the driver's queue.
-  if (demand.owned_bytes / kSlotsPerShare > demand.transfer_bytes / kMaxChunks) return Share{};
+  if (demand.owned_bytes / kSlotsPerShare > demand.transfer_bytes / MaxChunks(demand.streams)) return Share{};
   // From the reserve: less the less is left of it, so that a ring of 64 MiB serves more than a thousand streams.
   size_t small = supply.reserve_bytes / 256;
   for (size_t quarter = 3; quarter >= 1 && supply.free_reserved_bytes * 4 < supply.reserve_bytes * quarter; --quarter) {
     small /= 2;
   }
   // Enough for chunks that fit the driver's queue, while that leaves enough for others.
-  const size_t chunk = RoundUpTo(demand.transfer_bytes / kMaxChunks + 1, supply.unit_bytes);
+  const size_t most_chunks = MaxChunks(demand.streams);
+  const size_t chunk = RoundUpTo(demand.transfer_bytes / most_chunks + 1, supply.unit_bytes);
   small = std::max(small, std::min(2 * chunk, supply.free_reserved_bytes / 16));
   small = std::max(RoundDownTo(small, supply.unit_bytes), supply.unit_bytes);
   return Cut(demand.transfer_bytes, std::min(small, RoundUpTo(demand.transfer_bytes, supply.unit_bytes)),
-             supply.unit_bytes, true);
+             supply.unit_bytes, true, most_chunks);
 }
 
 Share HalveShare(const DivisionRules& rules, const Share& share, size_t unit_bytes) {

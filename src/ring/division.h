@@ -49,9 +49,13 @@ struct Share {
   bool reserved = false;  // from the reserve
 };
 
-// Chunks of a transfer beyond this many would fill the driver's queue (about 1,020 operations, two a chunk), so that
-// the call would block: larger chunks are taken instead.
+// The driver's queues hold about 1,020 operations, and a chunk takes two; a call that finds its queue full blocks, which
+// hangs a program that would open its gate next. Copies of streams that share a queue with a held one stand behind it
+// too. So a transfer has at most this many chunks: with the ring to itself, and beside others.
 inline constexpr size_t kMaxChunks = 480;
+inline constexpr size_t kMaxChunksBesideOthers = 160;
+
+constexpr size_t MaxChunks(size_t streams) { return streams > 1 ? kMaxChunksBesideOthers : kMaxChunks; }
 
 // The share that `demand` deserves, first choice. The caller halves it (HalveShare) while the arena has no such slots.
 [[nodiscard]] Share DivideRing(const DivisionRules& rules, const Demand& demand, const Supply& supply);

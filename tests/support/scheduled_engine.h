@@ -24,7 +24,7 @@ class ScheduledParking final : public Parking {
 
   bool Await(absl::Mutex& mutex, const char* why,
              absl::FunctionRef<bool()> ready, uint64_t /*max_nanos*/) override
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     if (ready()) return true;
     mutex.Unlock();
     struct Relock {
