@@ -66,9 +66,8 @@ void BM_PassedCopyOverhead(benchmark::State& state, cudaMemcpyKind kind) {
   }
   std::vector<char> heap(kBytes);
   for (auto _ : state) {
-    const absl::Status status =
-        (*instance)->MemcpyAsync(reinterpret_cast<void*>(kDevice), heap.data(),
-                                 kBytes, kind, nullptr);
+    const absl::Status status = (*instance)->MemcpyAsync(
+        reinterpret_cast<void*>(kDevice), heap.data(), kBytes, kind, nullptr);
     benchmark::DoNotOptimize(status.ok());
   }
 }

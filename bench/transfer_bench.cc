@@ -54,15 +54,14 @@ void Check(const absl::Status& status, benchmark::State& state) {
 
 void FillRandom(char* at, size_t bytes) {
   static std::atomic<uint64_t> seed{std::random_device()()};
-  copy::ParallelFor(os::UsableCpus(), bytes, size_t{1} << 20,
-                    [&](size_t begin, size_t end) {
-                      std::mt19937_64 random(seed++);
-                      for (size_t i = begin; i < end; i += 8) {
-                        const uint64_t value = random();
-                        std::memcpy(at + i, &value,
-                                    std::min<size_t>(8, end - i));
-                      }
-                    });
+  copy::ParallelFor(
+      os::UsableCpus(), bytes, size_t{1} << 20, [&](size_t begin, size_t end) {
+        std::mt19937_64 random(seed++);
+        for (size_t i = begin; i < end; i += 8) {
+          const uint64_t value = random();
+          std::memcpy(at + i, &value, std::min<size_t>(8, end - i));
+        }
+      });
 }
 
 // A host block and a device buffer, and copies between them.
@@ -126,8 +125,8 @@ class Fixture {
     } else if (memory_ == Memory::kStaged) {
       Check(Pinring().HostAlloc(&block, bytes_, 0), state_);
     } else {
-      block = std::aligned_alloc(
-          size_t{2} << 20, (bytes_ + (size_t{2} << 20) - 1) >> 21 << 21);
+      block = std::aligned_alloc(size_t{2} << 20,
+                                 (bytes_ + (size_t{2} << 20) - 1) >> 21 << 21);
     }
     return static_cast<char*>(block);
   }
@@ -198,9 +197,9 @@ void BM_MakeRing(benchmark::State& state) {
   Bed().UseContext();
   const Driver& driver = Bed().driver();
   for (auto _ : state) {
-    absl::StatusOr<std::unique_ptr<RingMemory>> ring = RingMemory::Create(
-        driver, static_cast<size_t>(state.range(0)), 2048, 0,
-        std::min(8, os::UsableCpus()));
+    absl::StatusOr<std::unique_ptr<RingMemory>> ring =
+        RingMemory::Create(driver, static_cast<size_t>(state.range(0)), 2048, 0,
+                           std::min(8, os::UsableCpus()));
     if (!ring.ok()) {
       state.SkipWithError("no ring");
       return;
@@ -234,11 +233,10 @@ void Register() {
         to_device ? "BM_HostToDevice/" : "BM_DeviceToHost/";
     const auto add = [&](const char* name, Memory memory, bool wait) {
       for (const int64_t bytes : sizes) {
-        benchmark::RegisterBenchmark(
-            (direction + name + "/bytes").c_str(),
-            [=](benchmark::State& state) {
-              Transfer(state, memory, to_device, wait);
-            })
+        benchmark::RegisterBenchmark((direction + name + "/bytes").c_str(),
+                                     [=](benchmark::State& state) {
+                                       Transfer(state, memory, to_device, wait);
+                                     })
             ->Arg(bytes)
             ->UseRealTime()
             ->MeasureProcessCPUTime();

@@ -606,8 +606,9 @@ TEST_F(CapiTest, AFullPoolStagesSmallBlocksAndSaysSoOnce) {
 
 TEST_F(CapiTest, AfterAResetOfTheDeviceSmallBlocksComeFromANewPool) {
   if (TestsRunNatively()) {
-    GTEST_SKIP() << "SIMULATED ONLY: on a GPU the testbed's own context is gone "
-                    "after the reset, and the driver crashes on its handles";
+    GTEST_SKIP()
+        << "SIMULATED ONLY: on a GPU the testbed's own context is gone "
+           "after the reset, and the driver crashes on its handles";
   }
   char* before = Block(100);
   before[0] = 1;
@@ -710,8 +711,9 @@ TEST_F(CapiTest, OneDeviceWithoutUnifiedMemoryIsEnoughForTheRing) {
 TEST_F(CapiTest, PassedCopiesAreCountedAsTheProgramDeclaredThem) {
   const CUdeviceptr device = bed_->DeviceBuffer(256);
   char plain[256] = {};
-  EXPECT_EQ(pinringMemcpy(AsPointer(device), plain, 256,
-                          cudaMemcpyHostToDevice), cudaSuccess);
+  EXPECT_EQ(
+      pinringMemcpy(AsPointer(device), plain, 256, cudaMemcpyHostToDevice),
+      cudaSuccess);
   EXPECT_EQ(pinringMemcpy(plain, AsPointer(device), 200, cudaMemcpyDefault),
             cudaSuccess);
   const pinringUsage usage = Usage();

@@ -182,9 +182,11 @@ TEST(CliTest, DemoPrintsExactlyOneJsonObject) {
 }
 
 TEST(CliTest, WhatCannotBeWrittenIsAFailure) {
-  if (Shell("test -w /dev/full").exit_status != 0) GTEST_SKIP() << "no /dev/full";
-  for (const char* command : {"version", "options", "help", "options --markdown",
-                              "demo --size=1MiB", "demo --size=1MiB --json"}) {
+  if (Shell("test -w /dev/full").exit_status != 0)
+    GTEST_SKIP() << "no /dev/full";
+  for (const char* command :
+       {"version", "options", "help", "options --markdown", "demo --size=1MiB",
+        "demo --size=1MiB --json"}) {
     EXPECT_EQ(Pinring(absl::StrCat(command, " > /dev/full")).exit_status, 1)
         << command;
   }

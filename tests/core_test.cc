@@ -136,14 +136,15 @@ TEST_F(CoreTest, DeviceToHostIsPermittedAheadAndDrainedInOrder) {
   ASSERT_TRUE(Copy(*transfer, 0, device));
   ASSERT_TRUE(Copy(*transfer, 1, device));
   EXPECT_FALSE(Copy(*transfer, 2, device));  // its slot is not drained
-  EXPECT_FALSE(AtLeast(flags_[transfer->line].drained,
-                       transfer->ChunkSequence(0)));
+  EXPECT_FALSE(
+      AtLeast(flags_[transfer->line].drained, transfer->ChunkSequence(0)));
   MoveAll();
   ASSERT_TRUE(Copy(*transfer, 2, device));
   ASSERT_TRUE(Copy(*transfer, 3, device));
   EXPECT_FALSE(transfer->retired);
   MoveAll();
-  EXPECT_TRUE(AtLeast(flags_[transfer->line].drained, transfer->LastSequence()));
+  EXPECT_TRUE(
+      AtLeast(flags_[transfer->line].drained, transfer->LastSequence()));
   EXPECT_TRUE(transfer->retired);
   EXPECT_EQ(host, device);
 }
@@ -168,7 +169,8 @@ TEST_F(CoreTest, DrainedRisesInOrderWhenPiecesFinishOutOfOrder) {
   EXPECT_FALSE(
       AtLeast(flags_[transfer->line].drained, transfer->ChunkSequence(0)));
   core_->Finish(moves[0]);
-  EXPECT_TRUE(AtLeast(flags_[transfer->line].drained, transfer->LastSequence()));
+  EXPECT_TRUE(
+      AtLeast(flags_[transfer->line].drained, transfer->LastSequence()));
   EXPECT_EQ(host, device);
 }
 
@@ -200,8 +202,8 @@ TEST_F(CoreTest, NewOwnerContinuesTheNumbersOfTheLineAcrossTheWrap) {
     for (uint64_t stream = 1; stream <= 6; ++stream) {
       std::vector<std::byte> host = Random(3 * kChunk);
       std::vector<std::byte> device(host.size());
-      const Direction direction = stream % 2 == 0 ? Direction::kHostToDevice
-                                                  : Direction::kDeviceToHost;
+      const Direction direction =
+          stream % 2 == 0 ? Direction::kHostToDevice : Direction::kDeviceToHost;
       if (direction == Direction::kDeviceToHost) std::swap(host, device);
       auto transfer = Publish(stream, direction, host);
       ASSERT_NE(transfer, nullptr);
@@ -295,7 +297,8 @@ TEST_F(CoreTest, TouchesHostSeesInteriorAddressesUntilRetired) {
   std::vector<std::byte> device(kChunk);
   auto transfer = Publish(1, Direction::kHostToDevice, host);
   EXPECT_TRUE(core_->TouchesHost(host.data() + 10, host.data() + 11));
-  EXPECT_FALSE(core_->TouchesHost(host.data() + kChunk, host.data() + 2 * kChunk));
+  EXPECT_FALSE(
+      core_->TouchesHost(host.data() + kChunk, host.data() + 2 * kChunk));
   Reach(*transfer);
   MoveAll();
   Copy(*transfer, 0, device);

@@ -18,8 +18,8 @@ Supply FreshRing() {
 }
 
 TEST(DivisionTest, CallerThatWaitsAloneGetsAllButTheReserveInFourSlots) {
-  const Share share = DivideRing(
-      {}, {.transfer_bytes = kGiB, .waits = true}, FreshRing());
+  const Share share =
+      DivideRing({}, {.transfer_bytes = kGiB, .waits = true}, FreshRing());
   EXPECT_EQ(share.slots, 4u);
   EXPECT_EQ(share.slot_bytes, 12 * kMiB);
   EXPECT_FALSE(share.reserved);
@@ -74,41 +74,37 @@ TEST(DivisionTest, ReserveStillGivesChunksThatFitTheDriversQueue) {
 }
 
 TEST(DivisionTest, StreamThatMayBeStalledGetsAnEighthAtMost) {
-  const Share share = DivideRing(
-      {}, {.transfer_bytes = kGiB, .idle = false}, FreshRing());
+  const Share share =
+      DivideRing({}, {.transfer_bytes = kGiB, .idle = false}, FreshRing());
   EXPECT_LE(share.slots * share.slot_bytes, 8 * kMiB);
   EXPECT_GE(share.slots * share.slot_bytes, 4 * kMiB);
 }
 
 TEST(DivisionTest, HugeStalledTransferGetsChunksThatFitTheDriversQueue) {
   const Share share =
-      DivideRing({}, {.transfer_bytes = 8 * kGiB, .idle = false},
-                 FreshRing());
+      DivideRing({}, {.transfer_bytes = 8 * kGiB, .idle = false}, FreshRing());
   ASSERT_GT(share.slots, 0u);
   EXPECT_LE(8 * kGiB / share.slot_bytes, kMaxChunks);
 }
 
 TEST(DivisionTest, SmallTransferTakesOneSmallSlot) {
   const Share share =
-      DivideRing({}, {.transfer_bytes = 5000, .idle = true},
-                 FreshRing());
+      DivideRing({}, {.transfer_bytes = 5000, .idle = true}, FreshRing());
   EXPECT_EQ(share.slots, 1u);
   EXPECT_EQ(share.slot_bytes, 8 * kKiB);
 }
 
 TEST(DivisionTest, WhoOwnsEnoughTakesNothingMore) {
-  const Share share = DivideRing({},
-                                 {.transfer_bytes = kGiB,
-                                  .owned_bytes = 8 * kMiB},
-                                 FreshRing());
+  const Share share = DivideRing(
+      {}, {.transfer_bytes = kGiB, .owned_bytes = 8 * kMiB}, FreshRing());
   EXPECT_EQ(share.slots, 0u);
 }
 
 TEST(DivisionTest, ChosenSlotsAreTaken) {
   const DivisionRules rules{.slot_bytes = 4096, .slots_per_stream = 2};
   const Supply supply{64 * kKiB, 4096, 64 * kKiB, 0, 0};
-  Share share = DivideRing(
-      rules, {.transfer_bytes = kMiB, .idle = false}, supply);
+  Share share =
+      DivideRing(rules, {.transfer_bytes = kMiB, .idle = false}, supply);
   EXPECT_EQ(share.slots, 2u);
   EXPECT_EQ(share.slot_bytes, 4096u);
   share = HalveShare(rules, share, 4096);

@@ -120,8 +120,8 @@ class FaultRun {
 
   absl::Status Copy(Direction direction, std::vector<std::byte>& host,
                     CUdeviceptr device, CUstream stream) {
-    absl::StatusOr<CopyResult> result = engine_->Copy(
-        CopyRequest{direction, host.data(), device, host.size(), stream, false});
+    absl::StatusOr<CopyResult> result = engine_->Copy(CopyRequest{
+        direction, host.data(), device, host.size(), stream, false});
     if (result.ok() && result->outcome != CopyOutcome::kDeferred &&
         result->outcome != CopyOutcome::kIdle) {
       return absl::ResourceExhaustedError("no slot");
@@ -227,8 +227,9 @@ TEST_P(EngineFaultScheduleTest, OneFailedCallHarmsNoOtherTransfer) {
          {Direction::kHostToDevice, Direction::kDeviceToHost}) {
       for (uint64_t call = 0; call < 8; ++call) {
         for (uint64_t seed = 1; seed <= 12; ++seed) {
-          FaultRun run({function, call, end_fails_too, direction, seed % 3 != 0},
-                       seed * 1000 + call);
+          FaultRun run(
+              {function, call, end_fails_too, direction, seed % 3 != 0},
+              seed * 1000 + call);
           ASSERT_EQ(run.Run(), "")
               << function << " call " << call << " to the "
               << (direction == Direction::kHostToDevice ? "device" : "host")

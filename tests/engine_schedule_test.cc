@@ -129,7 +129,8 @@ TEST(EngineScheduleTest, WhatCompletesWithOneQueueCompletesThroughTheRing) {
 
 // Programs that need several queues natively: with a queue of its own for each
 // stream the ring adds no dependence.
-TEST(EngineScheduleTest, WhatCompletesWithSeparateQueuesCompletesWithSeparateQueues) {
+TEST(EngineScheduleTest,
+     WhatCompletesWithSeparateQueuesCompletesWithSeparateQueues) {
   const uint64_t programs = FromEnvironment("PINRING_TEST_PROGRAMS", 3000) / 3;
   uint64_t completed = 0;
   for (uint64_t seed = 1; seed <= programs; ++seed) {

@@ -116,9 +116,9 @@ class Runner {
       EngineOptions options = settings_.engine;
       options.movers = -1;
       engine_ = std::make_unique<Engine>(
-          options, EngineSurroundings{&driver_, &parking_,
-                                      [](size_t) { return true; },
-                                      [](size_t) {}});
+          options,
+          EngineSurroundings{&driver_, &parking_, [](size_t) { return true; },
+                             [](size_t) {}});
       for (int i = 0; i < settings_.movers; ++i) {
         movers_.push_back(std::make_unique<ScheduledMover>(engine_.get()));
         scheduler_.AddActor(movers_.back().get());
@@ -145,11 +145,11 @@ class Runner {
   }
 
   void MakeStream(size_t i) {
-    Ok(driver_.StreamCreateWithPriority(
-           &streams_[i].stream,
-           program_.non_blocking[i] ? CU_STREAM_NON_BLOCKING
-                                    : CU_STREAM_DEFAULT,
-           0),
+    Ok(driver_.StreamCreateWithPriority(&streams_[i].stream,
+                                        program_.non_blocking[i]
+                                            ? CU_STREAM_NON_BLOCKING
+                                            : CU_STREAM_DEFAULT,
+                                        0),
        "cuStreamCreateWithPriority");
   }
 
@@ -231,7 +231,8 @@ class Runner {
         Launch(&gates_[static_cast<size_t>(step.index)], state.stream);
         break;
       case StepKind::kOpen:
-        gates_[static_cast<size_t>(step.index)].store(1, std::memory_order_release);
+        gates_[static_cast<size_t>(step.index)].store(
+            1, std::memory_order_release);
         break;
       case StepKind::kHostToDevice:
         Copy(step, Direction::kHostToDevice, false);
@@ -285,8 +286,8 @@ class Runner {
            "cuEventRecord");
         break;
       case StepKind::kWaitEvent:
-        Ok(driver_.StreamWaitEvent(
-               state.stream, events_[static_cast<size_t>(step.index)], 0),
+        Ok(driver_.StreamWaitEvent(state.stream,
+                                   events_[static_cast<size_t>(step.index)], 0),
            "cuStreamWaitEvent");
         break;
       case StepKind::kSyncEvent:

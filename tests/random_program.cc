@@ -165,8 +165,8 @@ class Maker {
       }
       case 17:
         if (Pick(2) == 0) OpenAll(thread);
-        Add(thread, {StepKind::kSyncEvent, 0,
-                     static_cast<int>(Pick(program_.events))});
+        Add(thread,
+            {StepKind::kSyncEvent, 0, static_cast<int>(Pick(program_.events))});
         break;
       case 18:
         if (Pick(2) == 0) OpenAll(thread);
@@ -185,16 +185,17 @@ class Maker {
         }
         break;
       case 20:
-        Add(thread, {Pick(2) == 0 ? StepKind::kAllocFree : StepKind::kPinUnpin});
+        Add(thread,
+            {Pick(2) == 0 ? StepKind::kAllocFree : StepKind::kPinUnpin});
         break;
       case 21: {
         const bool block = Pick(2) == 0;
         // Freeing waits for copies of the block; a host function that still
         // writes it is the program's own business.
         if (block && host_function_[s]) Sync(thread, s);
-        Add(thread, {block ? StepKind::kReplaceBlock : StepKind::kReplaceStream,
-                     static_cast<int>(s), 0, 0, 0,
-                     static_cast<uint8_t>(Pick(256))});
+        Add(thread,
+            {block ? StepKind::kReplaceBlock : StepKind::kReplaceStream,
+             static_cast<int>(s), 0, 0, 0, static_cast<uint8_t>(Pick(256))});
         break;
       }
       default:
@@ -214,25 +215,44 @@ class Maker {
 
 const char* Name(StepKind kind) {
   switch (kind) {
-    case StepKind::kGate: return "gate";
-    case StepKind::kOpen: return "open";
-    case StepKind::kHostToDevice: return "host to device";
-    case StepKind::kDeviceToHost: return "device to host";
-    case StepKind::kSyncHostToDevice: return "sync host to device";
-    case StepKind::kSyncDeviceToHost: return "sync device to host";
-    case StepKind::kHostFill: return "host fill";
-    case StepKind::kHostFunctionFill: return "host function fill";
-    case StepKind::kDeviceFill: return "device fill";
-    case StepKind::kPinnedCopy: return "pinned copy";
-    case StepKind::kRecord: return "record";
-    case StepKind::kWaitEvent: return "wait event";
-    case StepKind::kSyncEvent: return "sync event";
-    case StepKind::kSyncStream: return "sync stream";
-    case StepKind::kCheck: return "check";
-    case StepKind::kAllocFree: return "alloc, free";
-    case StepKind::kPinUnpin: return "pin, unpin";
-    case StepKind::kReplaceBlock: return "replace block";
-    case StepKind::kReplaceStream: return "replace stream";
+    case StepKind::kGate:
+      return "gate";
+    case StepKind::kOpen:
+      return "open";
+    case StepKind::kHostToDevice:
+      return "host to device";
+    case StepKind::kDeviceToHost:
+      return "device to host";
+    case StepKind::kSyncHostToDevice:
+      return "sync host to device";
+    case StepKind::kSyncDeviceToHost:
+      return "sync device to host";
+    case StepKind::kHostFill:
+      return "host fill";
+    case StepKind::kHostFunctionFill:
+      return "host function fill";
+    case StepKind::kDeviceFill:
+      return "device fill";
+    case StepKind::kPinnedCopy:
+      return "pinned copy";
+    case StepKind::kRecord:
+      return "record";
+    case StepKind::kWaitEvent:
+      return "wait event";
+    case StepKind::kSyncEvent:
+      return "sync event";
+    case StepKind::kSyncStream:
+      return "sync stream";
+    case StepKind::kCheck:
+      return "check";
+    case StepKind::kAllocFree:
+      return "alloc, free";
+    case StepKind::kPinUnpin:
+      return "pin, unpin";
+    case StepKind::kReplaceBlock:
+      return "replace block";
+    case StepKind::kReplaceStream:
+      return "replace stream";
   }
   return "?";
 }
@@ -244,8 +264,8 @@ RandomProgram MakeRandomProgram(uint64_t seed, size_t max_bytes) {
 }
 
 std::string RandomProgram::Describe() const {
-  std::string text = absl::StrCat("program ", seed, ": blocks of ", block_bytes,
-                                  " bytes\n");
+  std::string text =
+      absl::StrCat("program ", seed, ": blocks of ", block_bytes, " bytes\n");
   for (size_t thread = 0; thread < threads.size(); ++thread) {
     absl::StrAppend(&text, "thread ", thread, ":\n");
     for (const ProgramStep& step : threads[thread]) {

@@ -13,10 +13,10 @@
 namespace pinring {
 
 enum class StepKind {
-  kGate,           // a kernel holds `stream` until gate `index` is open
-  kOpen,           // the host opens gate `index`
-  kHostToDevice,   // async, of the stream's block, to its device buffer `index`
-  kDeviceToHost,   // async
+  kGate,          // a kernel holds `stream` until gate `index` is open
+  kOpen,          // the host opens gate `index`
+  kHostToDevice,  // async, of the stream's block, to its device buffer `index`
+  kDeviceToHost,  // async
   kSyncHostToDevice,  // on the legacy stream, of the stream's block
   kSyncDeviceToHost,
   kHostFill,          // the host writes the block
@@ -27,9 +27,9 @@ enum class StepKind {
   kWaitEvent,         // the stream waits for event `index`
   kSyncEvent,         // the host does
   kSyncStream,
-  kCheck,       // the host reads the block
-  kAllocFree,   // device memory, allocated and freed
-  kPinUnpin,    // pinned memory, allocated and freed
+  kCheck,         // the host reads the block
+  kAllocFree,     // device memory, allocated and freed
+  kPinUnpin,      // pinned memory, allocated and freed
   kReplaceBlock,  // the block is freed, perhaps with copies in flight, and made
                   // again
   kReplaceStream,  // the stream is destroyed and made again

@@ -392,13 +392,12 @@ bool Instance::DevicesUseHostPageTables() {
   for (int ordinal = 0; all && ordinal < devices; ++ordinal) {
     CUdevice device = 0;
     int value = 0;
-    all =
-        driver_.DeviceGet(&device, ordinal) == CUDA_SUCCESS &&
-        driver_.DeviceGetAttribute(
-            &value,
-            CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
-            device) == CUDA_SUCCESS &&
-        value != 0;
+    all = driver_.DeviceGet(&device, ordinal) == CUDA_SUCCESS &&
+          driver_.DeviceGetAttribute(
+              &value,
+              CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+              device) == CUDA_SUCCESS &&
+          value != 0;
   }
   // Threads that ask at the same time find the same.
   host_page_tables_.store(all ? HostPageTables::kYes : HostPageTables::kNo,

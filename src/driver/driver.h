@@ -1,11 +1,15 @@
-// The driver seam: every CUDA call that pinring makes goes through one table of function pointers.
+// The driver seam: every CUDA call that pinring makes goes through one table of
+// function pointers.
 //
-// The table is filled at run time, from the NVIDIA driver (loader.h) or by another provider such as the simulated
-// device, so that one build serves every driver from CUDA 11.8 on, and a machine without one gets an error rather than
-// a program that does not start. Pointers name the driver's own forms: a stream handle of 0 is the legacy default
-// stream, CU_STREAM_PER_THREAD is said explicitly.
+// The table is filled at run time, from the NVIDIA driver (loader.h) or by
+// another provider such as the simulated device, so that one build serves every
+// driver from CUDA 11.8 on, and a machine without one gets an error rather than
+// a program that does not start. Pointers name the driver's own forms: a stream
+// handle of 0 is the legacy default stream, CU_STREAM_PER_THREAD is said
+// explicitly.
 //
-// A pointer marked optional is null where the driver lacks it; each user of it says what happens then.
+// A pointer marked optional is null where the driver lacks it; each user of it
+// says what happens then.
 
 #ifndef PINRING_SRC_DRIVER_DRIVER_H_
 #define PINRING_SRC_DRIVER_DRIVER_H_
@@ -17,99 +21,138 @@
 
 namespace pinring {
 
-// X(Field, "symbol", oldest CUDA version whose form is asked for, kRequired or kOptional, (parameters)).
-// The signatures are written out because cuda.h renames its functions to another form with every major version.
-#define PINRING_DRIVER_FUNCTIONS(X)                                                                                    \
-  X(Init, "cuInit", 2000, kRequired, (unsigned flags))                                                                 \
-  X(DriverGetVersion, "cuDriverGetVersion", 2020, kRequired, (int* version))                                           \
-  X(GetErrorName, "cuGetErrorName", 6000, kRequired, (CUresult code, const char** name))                               \
-  X(GetErrorString, "cuGetErrorString", 6000, kRequired, (CUresult code, const char** text))                           \
-  X(DeviceGet, "cuDeviceGet", 2000, kRequired, (CUdevice * device, int ordinal))                                       \
-  X(DeviceGetCount, "cuDeviceGetCount", 2000, kRequired, (int* count))                                                 \
-  X(DeviceGetName, "cuDeviceGetName", 2000, kRequired, (char* name, int bytes, CUdevice device))                       \
-  X(DeviceTotalMem, "cuDeviceTotalMem", 3020, kRequired, (size_t * bytes, CUdevice device))                            \
-  X(DeviceGetAttribute, "cuDeviceGetAttribute", 2000, kRequired,                                                       \
-    (int* value, CUdevice_attribute attribute, CUdevice device))                                                       \
-  X(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000, kRequired, (CUcontext * context, CUdevice device))       \
-  X(DevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease", 11000, kRequired, (CUdevice device))                         \
-  X(DevicePrimaryCtxReset, "cuDevicePrimaryCtxReset", 11000, kRequired, (CUdevice device))                             \
-  X(DevicePrimaryCtxGetState, "cuDevicePrimaryCtxGetState", 7000, kRequired,                                           \
-    (CUdevice device, unsigned* flags, int* active))                                                                   \
-  X(CtxGetCurrent, "cuCtxGetCurrent", 4000, kRequired, (CUcontext * context))                                          \
-  X(CtxSetCurrent, "cuCtxSetCurrent", 4000, kRequired, (CUcontext context))                                            \
-  X(CtxPushCurrent, "cuCtxPushCurrent", 4000, kRequired, (CUcontext context))                                          \
-  X(CtxPopCurrent, "cuCtxPopCurrent", 4000, kRequired, (CUcontext * context))                                          \
-  X(CtxGetDevice, "cuCtxGetDevice", 2000, kRequired, (CUdevice * device))                                              \
-  X(CtxSynchronize, "cuCtxSynchronize", 2000, kRequired, ())                                                           \
-  X(CtxGetId, "cuCtxGetId", 12000, kOptional, (CUcontext context, unsigned long long* id))                             \
-  X(MemGetInfo, "cuMemGetInfo", 3020, kRequired, (size_t * free_bytes, size_t* total_bytes))                           \
-  X(MemAlloc, "cuMemAlloc", 3020, kRequired, (CUdeviceptr * pointer, size_t bytes))                                    \
-  X(MemFree, "cuMemFree", 3020, kRequired, (CUdeviceptr pointer))                                                      \
-  X(MemHostAlloc, "cuMemHostAlloc", 2020, kRequired, (void** pointer, size_t bytes, unsigned flags))                   \
-  X(MemFreeHost, "cuMemFreeHost", 2000, kRequired, (void* pointer))                                                    \
-  X(MemHostRegister, "cuMemHostRegister", 6050, kRequired, (void* pointer, size_t bytes, unsigned flags))              \
-  X(MemHostUnregister, "cuMemHostUnregister", 4000, kRequired, (void* pointer))                                        \
-  X(MemHostGetDevicePointer, "cuMemHostGetDevicePointer", 3020, kRequired,                                             \
-    (CUdeviceptr * device_pointer, void* pointer, unsigned flags))                                                     \
-  X(MemHostGetFlags, "cuMemHostGetFlags", 2030, kRequired, (unsigned* flags, void* pointer))                           \
-  X(PointerGetAttributes, "cuPointerGetAttributes", 7000, kRequired,                                                   \
-    (unsigned count, CUpointer_attribute* attributes, void** values, CUdeviceptr pointer))                             \
-  X(Memcpy, "cuMemcpy", 4000, kRequired, (CUdeviceptr dst, CUdeviceptr src, size_t bytes))                             \
-  X(MemcpyAsync, "cuMemcpyAsync", 4000, kRequired,                                                                     \
-    (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream))                                                 \
-  X(MemcpyHtoD, "cuMemcpyHtoD", 3020, kRequired, (CUdeviceptr dst, const void* src, size_t bytes))                     \
-  X(MemcpyDtoH, "cuMemcpyDtoH", 3020, kRequired, (void* dst, CUdeviceptr src, size_t bytes))                           \
-  X(MemcpyHtoDAsync, "cuMemcpyHtoDAsync", 3020, kRequired,                                                             \
-    (CUdeviceptr dst, const void* src, size_t bytes, CUstream stream))                                                 \
-  X(MemcpyDtoHAsync, "cuMemcpyDtoHAsync", 3020, kRequired,                                                             \
-    (void* dst, CUdeviceptr src, size_t bytes, CUstream stream))                                                       \
-  X(MemcpyDtoDAsync, "cuMemcpyDtoDAsync", 3020, kRequired,                                                             \
-    (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream))                                                 \
-  X(MemsetD8, "cuMemsetD8", 3020, kRequired, (CUdeviceptr dst, unsigned char value, size_t bytes))                     \
-  X(MemsetD8Async, "cuMemsetD8Async", 3020, kRequired,                                                                 \
-    (CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream))                                             \
-  X(StreamCreateWithPriority, "cuStreamCreateWithPriority", 5050, kRequired,                                           \
-    (CUstream * stream, unsigned flags, int priority))                                                                 \
-  X(StreamDestroy, "cuStreamDestroy", 4000, kRequired, (CUstream stream))                                              \
-  X(StreamQuery, "cuStreamQuery", 2000, kRequired, (CUstream stream))                                                  \
-  X(StreamSynchronize, "cuStreamSynchronize", 2000, kRequired, (CUstream stream))                                      \
-  X(StreamWaitEvent, "cuStreamWaitEvent", 3020, kRequired, (CUstream stream, CUevent event, unsigned flags))           \
-  X(StreamGetFlags, "cuStreamGetFlags", 5050, kRequired, (CUstream stream, unsigned* flags))                           \
-  X(StreamGetCtx, "cuStreamGetCtx", 9020, kRequired, (CUstream stream, CUcontext * context))                           \
-  X(StreamGetId, "cuStreamGetId", 12000, kOptional, (CUstream stream, unsigned long long* id))                         \
-  X(StreamIsCapturing, "cuStreamIsCapturing", 10000, kRequired, (CUstream stream, CUstreamCaptureStatus * status))     \
-  X(StreamBeginCapture, "cuStreamBeginCapture", 10010, kRequired, (CUstream stream, CUstreamCaptureMode mode))         \
-  X(StreamEndCapture, "cuStreamEndCapture", 10000, kRequired, (CUstream stream, CUgraph * graph))                      \
-  X(GraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", 11040, kRequired,                                        \
-    (CUgraphExec * exec, CUgraph graph, unsigned long long flags))                                                     \
-  X(GraphLaunch, "cuGraphLaunch", 10000, kRequired, (CUgraphExec exec, CUstream stream))                               \
-  X(GraphExecDestroy, "cuGraphExecDestroy", 10000, kRequired, (CUgraphExec exec))                                      \
-  X(GraphDestroy, "cuGraphDestroy", 10000, kRequired, (CUgraph graph))                                                 \
-  X(ThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", 10010, kRequired,                            \
-    (CUstreamCaptureMode * mode))                                                                                      \
-  X(StreamBatchMemOp, "cuStreamBatchMemOp", 11070, kOptional,                                                          \
-    (CUstream stream, unsigned count, CUstreamBatchMemOpParams * ops, unsigned flags))                                 \
-  X(StreamWriteValue32, "cuStreamWriteValue32", 11070, kOptional,                                                      \
-    (CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags))                                          \
-  X(StreamWaitValue32, "cuStreamWaitValue32", 11070, kOptional,                                                        \
-    (CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags))                                          \
-  X(LaunchHostFunc, "cuLaunchHostFunc", 10000, kRequired, (CUstream stream, CUhostFn function, void* user_data))       \
-  X(EventCreate, "cuEventCreate", 2000, kRequired, (CUevent * event, unsigned flags))                                  \
-  X(EventRecord, "cuEventRecord", 2000, kRequired, (CUevent event, CUstream stream))                                   \
-  X(EventQuery, "cuEventQuery", 2000, kRequired, (CUevent event))                                                      \
-  X(EventSynchronize, "cuEventSynchronize", 2000, kRequired, (CUevent event))                                          \
-  X(EventElapsedTime, "cuEventElapsedTime", 2000, kRequired, (float* milliseconds, CUevent start, CUevent end))        \
-  X(EventDestroy, "cuEventDestroy", 4000, kRequired, (CUevent event))                                                  \
-  X(ModuleLoadData, "cuModuleLoadData", 2000, kRequired, (CUmodule * module, const void* image))                       \
-  X(ModuleUnload, "cuModuleUnload", 2000, kRequired, (CUmodule module))                                                \
-  X(ModuleGetFunction, "cuModuleGetFunction", 2000, kRequired,                                                         \
-    (CUfunction * function, CUmodule module, const char* name))                                                        \
-  X(LaunchKernel, "cuLaunchKernel", 4000, kRequired,                                                                   \
-    (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,       \
-     unsigned block_z, unsigned shared_bytes, CUstream stream, void** parameters, void** extra))
+// X(Field, "symbol", oldest CUDA version whose form is asked for, kRequired or
+// kOptional, (parameters)). The signatures are written out because cuda.h
+// renames its functions to another form with every major version.
+#define PINRING_DRIVER_FUNCTIONS(X)                                           \
+  X(Init, "cuInit", 2000, kRequired, (unsigned flags))                        \
+  X(DriverGetVersion, "cuDriverGetVersion", 2020, kRequired, (int* version))  \
+  X(GetErrorName, "cuGetErrorName", 6000, kRequired,                          \
+    (CUresult code, const char** name))                                       \
+  X(GetErrorString, "cuGetErrorString", 6000, kRequired,                      \
+    (CUresult code, const char** text))                                       \
+  X(DeviceGet, "cuDeviceGet", 2000, kRequired,                                \
+    (CUdevice * device, int ordinal))                                         \
+  X(DeviceGetCount, "cuDeviceGetCount", 2000, kRequired, (int* count))        \
+  X(DeviceGetName, "cuDeviceGetName", 2000, kRequired,                        \
+    (char* name, int bytes, CUdevice device))                                 \
+  X(DeviceTotalMem, "cuDeviceTotalMem", 3020, kRequired,                      \
+    (size_t * bytes, CUdevice device))                                        \
+  X(DeviceGetAttribute, "cuDeviceGetAttribute", 2000, kRequired,              \
+    (int* value, CUdevice_attribute attribute, CUdevice device))              \
+  X(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000, kRequired,      \
+    (CUcontext * context, CUdevice device))                                   \
+  X(DevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease", 11000, kRequired,   \
+    (CUdevice device))                                                        \
+  X(DevicePrimaryCtxReset, "cuDevicePrimaryCtxReset", 11000, kRequired,       \
+    (CUdevice device))                                                        \
+  X(DevicePrimaryCtxGetState, "cuDevicePrimaryCtxGetState", 7000, kRequired,  \
+    (CUdevice device, unsigned* flags, int* active))                          \
+  X(CtxGetCurrent, "cuCtxGetCurrent", 4000, kRequired, (CUcontext * context)) \
+  X(CtxSetCurrent, "cuCtxSetCurrent", 4000, kRequired, (CUcontext context))   \
+  X(CtxPushCurrent, "cuCtxPushCurrent", 4000, kRequired, (CUcontext context)) \
+  X(CtxPopCurrent, "cuCtxPopCurrent", 4000, kRequired, (CUcontext * context)) \
+  X(CtxGetDevice, "cuCtxGetDevice", 2000, kRequired, (CUdevice * device))     \
+  X(CtxSynchronize, "cuCtxSynchronize", 2000, kRequired, ())                  \
+  X(CtxGetId, "cuCtxGetId", 12000, kOptional,                                 \
+    (CUcontext context, unsigned long long* id))                              \
+  X(MemGetInfo, "cuMemGetInfo", 3020, kRequired,                              \
+    (size_t * free_bytes, size_t * total_bytes))                              \
+  X(MemAlloc, "cuMemAlloc", 3020, kRequired,                                  \
+    (CUdeviceptr * pointer, size_t bytes))                                    \
+  X(MemFree, "cuMemFree", 3020, kRequired, (CUdeviceptr pointer))             \
+  X(MemHostAlloc, "cuMemHostAlloc", 2020, kRequired,                          \
+    (void** pointer, size_t bytes, unsigned flags))                           \
+  X(MemFreeHost, "cuMemFreeHost", 2000, kRequired, (void* pointer))           \
+  X(MemHostRegister, "cuMemHostRegister", 6050, kRequired,                    \
+    (void* pointer, size_t bytes, unsigned flags))                            \
+  X(MemHostUnregister, "cuMemHostUnregister", 4000, kRequired,                \
+    (void* pointer))                                                          \
+  X(MemHostGetDevicePointer, "cuMemHostGetDevicePointer", 3020, kRequired,    \
+    (CUdeviceptr * device_pointer, void* pointer, unsigned flags))            \
+  X(MemHostGetFlags, "cuMemHostGetFlags", 2030, kRequired,                    \
+    (unsigned* flags, void* pointer))                                         \
+  X(PointerGetAttributes, "cuPointerGetAttributes", 7000, kRequired,          \
+    (unsigned count, CUpointer_attribute* attributes, void** values,          \
+     CUdeviceptr pointer))                                                    \
+  X(Memcpy, "cuMemcpy", 4000, kRequired,                                      \
+    (CUdeviceptr dst, CUdeviceptr src, size_t bytes))                         \
+  X(MemcpyAsync, "cuMemcpyAsync", 4000, kRequired,                            \
+    (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream))        \
+  X(MemcpyHtoD, "cuMemcpyHtoD", 3020, kRequired,                              \
+    (CUdeviceptr dst, const void* src, size_t bytes))                         \
+  X(MemcpyDtoH, "cuMemcpyDtoH", 3020, kRequired,                              \
+    (void* dst, CUdeviceptr src, size_t bytes))                               \
+  X(MemcpyHtoDAsync, "cuMemcpyHtoDAsync", 3020, kRequired,                    \
+    (CUdeviceptr dst, const void* src, size_t bytes, CUstream stream))        \
+  X(MemcpyDtoHAsync, "cuMemcpyDtoHAsync", 3020, kRequired,                    \
+    (void* dst, CUdeviceptr src, size_t bytes, CUstream stream))              \
+  X(MemcpyDtoDAsync, "cuMemcpyDtoDAsync", 3020, kRequired,                    \
+    (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream))        \
+  X(MemsetD8, "cuMemsetD8", 3020, kRequired,                                  \
+    (CUdeviceptr dst, unsigned char value, size_t bytes))                     \
+  X(MemsetD8Async, "cuMemsetD8Async", 3020, kRequired,                        \
+    (CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream))    \
+  X(StreamCreateWithPriority, "cuStreamCreateWithPriority", 5050, kRequired,  \
+    (CUstream * stream, unsigned flags, int priority))                        \
+  X(StreamDestroy, "cuStreamDestroy", 4000, kRequired, (CUstream stream))     \
+  X(StreamQuery, "cuStreamQuery", 2000, kRequired, (CUstream stream))         \
+  X(StreamSynchronize, "cuStreamSynchronize", 2000, kRequired,                \
+    (CUstream stream))                                                        \
+  X(StreamWaitEvent, "cuStreamWaitEvent", 3020, kRequired,                    \
+    (CUstream stream, CUevent event, unsigned flags))                         \
+  X(StreamGetFlags, "cuStreamGetFlags", 5050, kRequired,                      \
+    (CUstream stream, unsigned* flags))                                       \
+  X(StreamGetCtx, "cuStreamGetCtx", 9020, kRequired,                          \
+    (CUstream stream, CUcontext * context))                                   \
+  X(StreamGetId, "cuStreamGetId", 12000, kOptional,                           \
+    (CUstream stream, unsigned long long* id))                                \
+  X(StreamIsCapturing, "cuStreamIsCapturing", 10000, kRequired,               \
+    (CUstream stream, CUstreamCaptureStatus * status))                        \
+  X(StreamBeginCapture, "cuStreamBeginCapture", 10010, kRequired,             \
+    (CUstream stream, CUstreamCaptureMode mode))                              \
+  X(StreamEndCapture, "cuStreamEndCapture", 10000, kRequired,                 \
+    (CUstream stream, CUgraph * graph))                                       \
+  X(GraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", 11040,          \
+    kRequired, (CUgraphExec * exec, CUgraph graph, unsigned long long flags)) \
+  X(GraphLaunch, "cuGraphLaunch", 10000, kRequired,                           \
+    (CUgraphExec exec, CUstream stream))                                      \
+  X(GraphExecDestroy, "cuGraphExecDestroy", 10000, kRequired,                 \
+    (CUgraphExec exec))                                                       \
+  X(GraphDestroy, "cuGraphDestroy", 10000, kRequired, (CUgraph graph))        \
+  X(ThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode",     \
+    10010, kRequired, (CUstreamCaptureMode * mode))                           \
+  X(StreamBatchMemOp, "cuStreamBatchMemOp", 11070, kOptional,                 \
+    (CUstream stream, unsigned count, CUstreamBatchMemOpParams* ops,          \
+     unsigned flags))                                                         \
+  X(StreamWriteValue32, "cuStreamWriteValue32", 11070, kOptional,             \
+    (CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags)) \
+  X(StreamWaitValue32, "cuStreamWaitValue32", 11070, kOptional,               \
+    (CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags)) \
+  X(LaunchHostFunc, "cuLaunchHostFunc", 10000, kRequired,                     \
+    (CUstream stream, CUhostFn function, void* user_data))                    \
+  X(EventCreate, "cuEventCreate", 2000, kRequired,                            \
+    (CUevent * event, unsigned flags))                                        \
+  X(EventRecord, "cuEventRecord", 2000, kRequired,                            \
+    (CUevent event, CUstream stream))                                         \
+  X(EventQuery, "cuEventQuery", 2000, kRequired, (CUevent event))             \
+  X(EventSynchronize, "cuEventSynchronize", 2000, kRequired, (CUevent event)) \
+  X(EventElapsedTime, "cuEventElapsedTime", 2000, kRequired,                  \
+    (float* milliseconds, CUevent start, CUevent end))                        \
+  X(EventDestroy, "cuEventDestroy", 4000, kRequired, (CUevent event))         \
+  X(ModuleLoadData, "cuModuleLoadData", 2000, kRequired,                      \
+    (CUmodule * module, const void* image))                                   \
+  X(ModuleUnload, "cuModuleUnload", 2000, kRequired, (CUmodule module))       \
+  X(ModuleGetFunction, "cuModuleGetFunction", 2000, kRequired,                \
+    (CUfunction * function, CUmodule module, const char* name))               \
+  X(LaunchKernel, "cuLaunchKernel", 4000, kRequired,                          \
+    (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,  \
+     unsigned block_x, unsigned block_y, unsigned block_z,                    \
+     unsigned shared_bytes, CUstream stream, void** parameters, void** extra))
 
 struct Driver {
-#define PINRING_DRIVER_FIELD(field, symbol, version, need, parameters) CUresult(CUDAAPI* field) parameters = nullptr;
+#define PINRING_DRIVER_FIELD(field, symbol, version, need, parameters) \
+  CUresult(CUDAAPI* field) parameters = nullptr;
   PINRING_DRIVER_FUNCTIONS(PINRING_DRIVER_FIELD)
 #undef PINRING_DRIVER_FIELD
 };

@@ -9,16 +9,20 @@
 namespace pinring {
 namespace {
 
-// cuGetProcAddress in the form that every driver since CUDA 11.3 exports under its plain name.
-using GetProcAddress = CUresult(CUDAAPI*)(const char* symbol, void** pointer, int cuda_version, cuuint64_t flags);
+// cuGetProcAddress in the form that every driver since CUDA 11.3 exports under
+// its plain name.
+using GetProcAddress = CUresult(CUDAAPI*)(const char* symbol, void** pointer,
+                                          int cuda_version, cuuint64_t flags);
 
 enum Need { kRequired, kOptional };
 
-// CU_GET_PROC_ADDRESS_LEGACY_STREAM: a null stream means the legacy default stream in every entry point.
+// CU_GET_PROC_ADDRESS_LEGACY_STREAM: a null stream means the legacy default
+// stream in every entry point.
 constexpr cuuint64_t kLegacyStream = 1;
 
 template <typename Function>
-absl::Status Fill(GetProcAddress get, const char* symbol, int version, Need need, Function& field) {
+absl::Status Fill(GetProcAddress get, const char* symbol, int version,
+                  Need need, Function& field) {
   void* pointer = nullptr;
   const CUresult code = get(symbol, &pointer, version, kLegacyStream);
   if (code == CUDA_SUCCESS && pointer != nullptr) {
@@ -26,32 +30,43 @@ absl::Status Fill(GetProcAddress get, const char* symbol, int version, Need need
     return absl::OkStatus();
   }
   if (need == kOptional) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("the NVIDIA driver has no ", symbol,
-                                          ": pinring needs a driver for CUDA 11.8 or newer (cuGetProcAddress answered ",
-                                          static_cast<int>(code), ")"));
+  return absl::NotFoundError(
+      absl::StrCat("the NVIDIA driver has no ", symbol,
+                   ": pinring needs a driver for CUDA 11.8 or newer "
+                   "(cuGetProcAddress answered ",
+                   static_cast<int>(code), ")"));
 }
 
 }  // namespace
 
 absl::StatusOr<Driver> LoadDriver() {
 #ifdef _WIN32
-  absl::StatusOr<os::SharedLibrary> library = os::SharedLibrary::Open({"nvcuda.dll"});
+  absl::StatusOr<os::SharedLibrary> library =
+      os::SharedLibrary::Open({"nvcuda.dll"});
 #else
-  absl::StatusOr<os::SharedLibrary> library = os::SharedLibrary::Open({"libcuda.so.1"});
+  absl::StatusOr<os::SharedLibrary> library =
+      os::SharedLibrary::Open({"libcuda.so.1"});
 #endif
   if (!library.ok()) {
-    return absl::NotFoundError(absl::StrCat("no NVIDIA driver: ", library.status().message()));
+    return absl::NotFoundError(
+        absl::StrCat("no NVIDIA driver: ", library.status().message()));
   }
-  const auto get = reinterpret_cast<GetProcAddress>(library->FindOrNull("cuGetProcAddress"));
+  const auto get =
+      reinterpret_cast<GetProcAddress>(library->FindOrNull("cuGetProcAddress"));
   if (get == nullptr) {
-    return absl::NotFoundError("the NVIDIA driver has no cuGetProcAddress: pinring needs one for CUDA 11.8 or newer");
+    return absl::NotFoundError(
+        "the NVIDIA driver has no cuGetProcAddress: pinring needs one for CUDA "
+        "11.8 or newer");
   }
   Driver driver;
-#define PINRING_FILL(field, symbol, version, need, parameters)                                     \
-  if (absl::Status status = Fill(get, symbol, version, need, driver.field); !status.ok()) return status;
+#define PINRING_FILL(field, symbol, version, need, parameters)              \
+  if (absl::Status status = Fill(get, symbol, version, need, driver.field); \
+      !status.ok())                                                         \
+    return status;
   PINRING_DRIVER_FUNCTIONS(PINRING_FILL)
 #undef PINRING_FILL
-  if (absl::Status status = CudaStatus(driver.Init(0), "cuInit"); !status.ok()) return status;
+  if (absl::Status status = CudaStatus(driver.Init(0), "cuInit"); !status.ok())
+    return status;
   return driver;
 }
 

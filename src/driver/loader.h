@@ -8,11 +8,13 @@
 
 namespace pinring {
 
-// Opens the driver's library (libcuda.so.1, nvcuda.dll), asks it for every entry point in the form that the table names,
-// and calls cuInit. No context is made.
+// Opens the driver's library (libcuda.so.1, nvcuda.dll), asks it for every
+// entry point in the form that the table names, and calls cuInit. No context is
+// made.
 //
-// Errors: kNotFound where no driver is installed or it is too old for a required entry point (the text names which, and
-// the oldest CUDA version that will do); what cuInit answers, as a CUDA code, e.g. where there is no device.
+// Errors: kNotFound where no driver is installed or it is too old for a
+// required entry point (the text names which, and the oldest CUDA version that
+// will do); what cuInit answers, as a CUDA code, e.g. where there is no device.
 [[nodiscard]] absl::StatusOr<Driver> LoadDriver();
 
 }  // namespace pinring

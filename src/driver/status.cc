@@ -92,17 +92,21 @@ absl::string_view CudaCodeName(CUresult code) {
 
 absl::Status CudaStatus(CUresult code, absl::string_view what) {
   if (code == CUDA_SUCCESS) return absl::OkStatus();
-  absl::Status status(CanonicalCode(code), absl::StrCat(what, " answered ", CudaCodeName(code), " (",
-                                                        static_cast<int>(code), ")"));
-  status.SetPayload(kPayloadUrl, absl::Cord(absl::StrCat(static_cast<int>(code))));
+  absl::Status status(CanonicalCode(code),
+                      absl::StrCat(what, " answered ", CudaCodeName(code), " (",
+                                   static_cast<int>(code), ")"));
+  status.SetPayload(kPayloadUrl,
+                    absl::Cord(absl::StrCat(static_cast<int>(code))));
   return status;
 }
 
 CUresult CudaCode(const absl::Status& status) {
   if (status.ok()) return CUDA_SUCCESS;
-  if (const absl::optional<absl::Cord> payload = status.GetPayload(kPayloadUrl)) {
+  if (const absl::optional<absl::Cord> payload =
+          status.GetPayload(kPayloadUrl)) {
     int code = 0;
-    if (absl::SimpleAtoi(std::string(*payload), &code)) return static_cast<CUresult>(code);
+    if (absl::SimpleAtoi(std::string(*payload), &code))
+      return static_cast<CUresult>(code);
   }
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:

@@ -15,19 +15,24 @@ Core::Core(const CoreOptions& options, std::byte* ring, FlagLine* lines)
       ring_(ring),
       flags_(lines),
       arena_(options.ring_bytes, options.reserve_bytes, options.unit_bytes),
-      lines_(options.lines, Line{options.first_sequence, options.first_sequence}),
+      lines_(options.lines,
+             Line{options.first_sequence, options.first_sequence}),
       line_owners_(options.lines, nullptr) {
   free_lines_.reserve(options.lines);
-  for (uint32_t line = options.lines; line > 0; --line) free_lines_.push_back(line - 1);
+  for (uint32_t line = options.lines; line > 0; --line)
+    free_lines_.push_back(line - 1);
   if (options_.share_slots_for_test) {
-    const Share share{options_.division.slot_bytes, options_.division.slots_per_stream, false};
+    const Share share{options_.division.slot_bytes,
+                      options_.division.slots_per_stream, false};
     PINRING_CHECK(TakeShare(share, &shared_group_), "no slots to share");
   }
 }
 
-// --- Publishing -----------------------------------------------------------------------------------------------------
+// --- Publishing
+// -----------------------------------------------------------------------------------------------------
 
-Core::Published Core::Publish(const StreamKey& stream, const TransferRequest& request) {
+Core::Published Core::Publish(const StreamKey& stream,
+                              const TransferRequest& request) {
   Owner* owner = FindOwner(stream);
   std::unique_ptr<Owner> fresh;
   if (owner == nullptr) {
@@ -44,9 +49,12 @@ Core::Published Core::Publish(const StreamKey& stream, const TransferRequest& re
     demand.transfer_bytes = static_cast<size_t>(request.bytes);
     demand.idle = request.idle;
     demand.waits = request.waits;
-    demand.streams = NoteCrowd(by_key_.size() + (fresh != nullptr ? 1 : 0), request.now_nanos);
-    for (const Group& group : owner->groups) demand.owned_bytes += group.total_bytes();
-    const Supply supply{arena_.ring_bytes(), arena_.unit_bytes(), arena_.free_bytes(), arena_.reserve_bytes(),
+    demand.streams = NoteCrowd(by_key_.size() + (fresh != nullptr ? 1 : 0),
+                               request.now_nanos);
+    for (const Group& group : owner->groups)
+      demand.owned_bytes += group.total_bytes();
+    const Supply supply{arena_.ring_bytes(), arena_.unit_bytes(),
+                        arena_.free_bytes(), arena_.reserve_bytes(),
                         arena_.free_reserved_bytes()};
     if (TakeShare(DivideRing(options_.division, demand, supply), &extra)) {
       owner->groups.push_back(std::move(extra));
@@ -63,16 +71,21 @@ Core::Published Core::Publish(const StreamKey& stream, const TransferRequest& re
 
   size_t chunk_bytes = group->slot_bytes;
   if (options_.division.slot_bytes == 0) {
-    // Smaller chunks than the slots allow, where the transfer would otherwise have too few to overlap.
+    // Smaller chunks than the slots allow, where the transfer would otherwise
+    // have too few to overlap.
     constexpr size_t kChunksAtLeast = 4;
     constexpr size_t kWorthCutting = size_t{256} << 10;
-    const size_t cut = std::max((static_cast<size_t>(std::min<uint64_t>(request.bytes, SIZE_MAX / 2)) / kChunksAtLeast + 4095) &
-                                    ~size_t{4095},
-                                kWorthCutting);
+    const size_t cut = std::max(
+        (static_cast<size_t>(std::min<uint64_t>(request.bytes, SIZE_MAX / 2)) /
+             kChunksAtLeast +
+         4095) &
+            ~size_t{4095},
+        kWorthCutting);
     chunk_bytes = std::min(chunk_bytes, cut);
   }
   const uint64_t chunks = (request.bytes + chunk_bytes - 1) / chunk_bytes;
-  if (request.prefilled && (chunks != 1 || !UseOver(group->last[group->next]))) return give_up(Refusal::kNoSlot);
+  if (request.prefilled && (chunks != 1 || !UseOver(group->last[group->next])))
+    return give_up(Refusal::kNoSlot);
   if (!request.idle && !request.waits && options_.division.slot_bytes == 0 &&
       chunks > MaxChunks(by_key_.size() + (fresh != nullptr ? 1 : 0))) {
     return give_up(Refusal::kTooDeep);
@@ -106,7 +119,8 @@ Core::Published Core::Publish(const StreamKey& stream, const TransferRequest& re
   return {transfer, Refusal::kNone};
 }
 
-// The largest number of streams that owned slots a moment ago. Streams that work together come and go within that time.
+// The largest number of streams that owned slots a moment ago. Streams that
+// work together come and go within that time.
 size_t Core::NoteCrowd(size_t streams, uint64_t now_nanos) {
   constexpr uint64_t kMomentNanos = 20'000'000;
   if (streams >= crowd_ || now_nanos - crowd_seen_nanos_ > kMomentNanos) {
@@ -123,11 +137,15 @@ void Core::AssignSlots(Owner& owner, Group& group, Transfer& transfer) {
     const size_t index = (group.next + i) % group.slots.size();
     transfer.slots.push_back(group.slots[index]);
     transfer.previous.push_back(group.last[index]);
-    const uint32_t last_chunk = static_cast<uint32_t>((transfer.chunks - 1 - i) / slots * slots + i);
-    group.last[index] = SlotUse{true, transfer.direction, transfer.line, transfer.ChunkSequence(last_chunk)};
+    const uint32_t last_chunk =
+        static_cast<uint32_t>((transfer.chunks - 1 - i) / slots * slots + i);
+    group.last[index] = SlotUse{true, transfer.direction, transfer.line,
+                                transfer.ChunkSequence(last_chunk)};
   }
-  group.next = (group.next + transfer.chunks % group.slots.size()) % group.slots.size();
-  if (!options_.share_slots_for_test) owner.last_group = static_cast<size_t>(&group - owner.groups.data());
+  group.next =
+      (group.next + transfer.chunks % group.slots.size()) % group.slots.size();
+  if (!options_.share_slots_for_test)
+    owner.last_group = static_cast<size_t>(&group - owner.groups.data());
 }
 
 // Makes the group's slots remember the last chunk that was really enqueued.
@@ -138,8 +156,10 @@ void Core::RestoreSlots(Group& group, const Transfer& transfer) {
       if (transfer.end <= i) {
         group.last[index] = transfer.previous[i];
       } else {
-        const uint32_t last_chunk = static_cast<uint32_t>((transfer.end - 1 - i) / transfer.slots.size() *
-                                                              transfer.slots.size() + i);
+        const uint32_t last_chunk = static_cast<uint32_t>(
+            (transfer.end - 1 - i) / transfer.slots.size() *
+                transfer.slots.size() +
+            i);
         group.last[index].chunk = transfer.ChunkSequence(last_chunk);
       }
     }
@@ -151,11 +171,13 @@ Core::Group* Core::ChooseGroup(Owner& owner, uint64_t bytes) {
   Group* best = nullptr;
   bool best_whole = false;
   for (Group& group : owner.groups) {
-    // The smallest slots that take the transfer in one chunk; otherwise the most bytes.
+    // The smallest slots that take the transfer in one chunk; otherwise the
+    // most bytes.
     const bool whole = group.slot_bytes >= bytes;
-    const bool better = best == nullptr || (whole != best_whole ? whole
-                                            : whole             ? group.slot_bytes < best->slot_bytes
-                                                                : group.total_bytes() > best->total_bytes());
+    const bool better = best == nullptr ||
+                        (whole != best_whole ? whole
+                         : whole ? group.slot_bytes < best->slot_bytes
+                                 : group.total_bytes() > best->total_bytes());
     if (better) {
       best = &group;
       best_whole = whole;
@@ -168,13 +190,18 @@ bool Core::TakeShare(Share share, Group* group) {
   while (share.slots > 0) {
     std::vector<Slot> taken;
     for (size_t i = 0; i < share.slots; ++i) {
-      std::optional<Slot> slot = share.reserved ? arena_.TakeReserved(share.slot_bytes) : arena_.Take(share.slot_bytes);
-      if (!slot.has_value() && share.reserved) slot = arena_.Take(share.slot_bytes);
+      std::optional<Slot> slot = share.reserved
+                                     ? arena_.TakeReserved(share.slot_bytes)
+                                     : arena_.Take(share.slot_bytes);
+      if (!slot.has_value() && share.reserved)
+        slot = arena_.Take(share.slot_bytes);
       if (!slot.has_value()) break;
       taken.push_back(*slot);
     }
-    // Fewer slots of the right size are better than as many smaller ones, down to two.
-    if (taken.size() == share.slots || (taken.size() >= 2 && options_.division.slot_bytes == 0) ||
+    // Fewer slots of the right size are better than as many smaller ones, down
+    // to two.
+    if (taken.size() == share.slots ||
+        (taken.size() >= 2 && options_.division.slot_bytes == 0) ||
         (!taken.empty() && options_.division.slot_bytes != 0)) {
       group->slot_bytes = taken.front().bytes;
       group->last.assign(taken.size(), SlotUse{});
@@ -195,20 +222,25 @@ void Core::FinishPrefill(Transfer& transfer) {
   transfer.permitted = 1;
   transfer.claim_chunk = 1;
   // Nothing on the stream waits for it, but the line's numbers go on from here.
-  flags_[transfer.line].permitted.store(transfer.LastSequence(), std::memory_order_release);
+  flags_[transfer.line].permitted.store(transfer.LastSequence(),
+                                        std::memory_order_release);
   Owner* owner = line_owners_[transfer.line];
   while (owner->permit_at < owner->queue.size() &&
-         owner->queue[owner->permit_at]->permitted >= owner->queue[owner->permit_at]->end) {
+         owner->queue[owner->permit_at]->permitted >=
+             owner->queue[owner->permit_at]->end) {
     ++owner->permit_at;
   }
 }
 
 void Core::CutShort(Transfer& transfer, uint32_t enqueued_chunks) {
   Owner* owner = OwnerOf(transfer);
-  // It cannot have retired: the write of its last number is not enqueued yet. But its context may be lost.
+  // It cannot have retired: the write of its last number is not enqueued yet.
+  // But its context may be lost.
   if (owner == nullptr) return;
   transfer.end = enqueued_chunks;
-  RestoreSlots(options_.share_slots_for_test ? shared_group_ : owner->groups[owner->last_group], transfer);
+  RestoreSlots(options_.share_slots_for_test ? shared_group_
+                                             : owner->groups[owner->last_group],
+               transfer);
 }
 
 void Core::Lose(Transfer& transfer) {
@@ -219,13 +251,16 @@ void Core::Lose(Transfer& transfer) {
   by_key_.erase(owner->key);
 }
 
-// --- Observing ------------------------------------------------------------------------------------------------------
+// --- Observing
+// ------------------------------------------------------------------------------------------------------
 
 bool Core::SlotFree(const Transfer& transfer, uint32_t chunk) const {
   const auto slots = static_cast<uint32_t>(transfer.slots.size());
   if (chunk >= slots) {
-    if (transfer.direction == Direction::kDeviceToHost) return transfer.drained > chunk - slots;
-    return AtLeast(flags_[transfer.line].done.load(std::memory_order_acquire), transfer.ChunkSequence(chunk - slots));
+    if (transfer.direction == Direction::kDeviceToHost)
+      return transfer.drained > chunk - slots;
+    return AtLeast(flags_[transfer.line].done.load(std::memory_order_acquire),
+                   transfer.ChunkSequence(chunk - slots));
   }
   return UseOver(transfer.previous[chunk]);
 }
@@ -233,27 +268,34 @@ bool Core::SlotFree(const Transfer& transfer, uint32_t chunk) const {
 bool Core::UseOver(const SlotUse& use) const {
   if (!use.used) return true;
   const FlagLine& flags = flags_[use.line];
-  return use.direction == Direction::kDeviceToHost ? AtLeast(flags.drained.load(std::memory_order_relaxed), use.chunk)
-                                                   : AtLeast(flags.done.load(std::memory_order_acquire), use.chunk);
+  return use.direction == Direction::kDeviceToHost
+             ? AtLeast(flags.drained.load(std::memory_order_relaxed), use.chunk)
+             : AtLeast(flags.done.load(std::memory_order_acquire), use.chunk);
 }
 
-// A device-to-host chunk is permitted as soon as its slot is free, before the stream gets there; a host-to-device chunk when
-// its bytes are in the slot (Finish). `permitted` rises in the order of the line's chunks.
+// A device-to-host chunk is permitted as soon as its slot is free, before the
+// stream gets there; a host-to-device chunk when its bytes are in the slot
+// (Finish). `permitted` rises in the order of the line's chunks.
 bool Core::Permit(Owner& owner) {
   bool changed = false;
   while (owner.permit_at < owner.queue.size()) {
     Transfer& transfer = *owner.queue[owner.permit_at];
-    if (transfer.lost) break;  // the line is let go once all before it is over (Release)
+    if (transfer.lost)
+      break;  // the line is let go once all before it is over (Release)
     if (transfer.direction == Direction::kDeviceToHost) {
-      while (transfer.permitted < transfer.end && SlotFree(transfer, transfer.permitted)) {
-        flags_[owner.line].permitted.store(transfer.ChunkSequence(transfer.permitted), std::memory_order_release);
+      while (transfer.permitted < transfer.end &&
+             SlotFree(transfer, transfer.permitted)) {
+        flags_[owner.line].permitted.store(
+            transfer.ChunkSequence(transfer.permitted),
+            std::memory_order_release);
         ++transfer.permitted;
         changed = true;
       }
     }
     if (transfer.permitted < transfer.end) break;
     if (transfer.end < transfer.chunks) {
-      flags_[owner.line].permitted.store(transfer.LastSequence(), std::memory_order_release);
+      flags_[owner.line].permitted.store(transfer.LastSequence(),
+                                         std::memory_order_release);
     }
     ++owner.permit_at;
     changed = true;
@@ -264,14 +306,17 @@ bool Core::Permit(Owner& owner) {
 bool Core::RetireNow(const Transfer& transfer) const {
   if (transfer.lost) return false;
   return transfer.moves_in_progress == 0 &&
-         (transfer.direction == Direction::kHostToDevice || transfer.drained >= transfer.end) &&
-         AtLeast(flags_[transfer.line].done.load(std::memory_order_acquire), transfer.LastSequence());
+         (transfer.direction == Direction::kHostToDevice ||
+          transfer.drained >= transfer.end) &&
+         AtLeast(flags_[transfer.line].done.load(std::memory_order_acquire),
+                 transfer.LastSequence());
 }
 
 bool Core::Retire(Owner& owner) {
   bool changed = false;
   while (!owner.queue.empty() && RetireNow(*owner.queue.front())) {
-    if (owner.permit_at == 0) break;  // its permission is still to be raised past skipped chunks
+    if (owner.permit_at == 0)
+      break;  // its permission is still to be raised past skipped chunks
     owner.queue.front()->retired = true;
     owner.queue.pop_front();
     --owner.permit_at;
@@ -288,16 +333,22 @@ bool Core::ObserveOwner(Owner& owner, uint64_t now_nanos) {
   return changed;
 }
 
-// How long the oldest transfer, reached by its stream, has had nothing to move but for want of a free slot.
+// How long the oldest transfer, reached by its stream, has had nothing to move
+// but for want of a free slot.
 void Core::NoteStall(Owner& owner, uint64_t now_nanos) {
   if (owner.queue.empty()) return;
   Transfer& transfer = *owner.queue.front();
-  const bool stalled = AtLeast(flags_[owner.line].ready.load(std::memory_order_relaxed), transfer.number) &&
-                       (transfer.direction == Direction::kHostToDevice
-                            ? transfer.claim_chunk < transfer.end && !SlotFree(transfer, transfer.claim_chunk)
-                            : transfer.permitted < transfer.end && !SlotFree(transfer, transfer.permitted));
+  const bool stalled =
+      AtLeast(flags_[owner.line].ready.load(std::memory_order_relaxed),
+              transfer.number) &&
+      (transfer.direction == Direction::kHostToDevice
+           ? transfer.claim_chunk < transfer.end &&
+                 !SlotFree(transfer, transfer.claim_chunk)
+           : transfer.permitted < transfer.end &&
+                 !SlotFree(transfer, transfer.permitted));
   if (!stalled) {
-    if (owner.stalled_since_nanos != 0) transfer.slot_wait_nanos += now_nanos - owner.stalled_since_nanos;
+    if (owner.stalled_since_nanos != 0)
+      transfer.slot_wait_nanos += now_nanos - owner.stalled_since_nanos;
     owner.stalled_since_nanos = 0;
   } else if (owner.stalled_since_nanos == 0) {
     owner.stalled_since_nanos = now_nanos;
@@ -316,11 +367,14 @@ bool Core::Observe(uint64_t now_nanos) {
       ++i;
     }
   }
-  std::erase_if(lost_, [](const std::shared_ptr<Transfer>& transfer) { return transfer->moves_in_progress == 0; });
+  std::erase_if(lost_, [](const std::shared_ptr<Transfer>& transfer) {
+    return transfer->moves_in_progress == 0;
+  });
   return changed;
 }
 
-// All transfers of the stream have retired: its slots and its line go to others. Or the oldest is lost: they go to no one.
+// All transfers of the stream have retired: its slots and its line go to
+// others. Or the oldest is lost: they go to no one.
 void Core::Release(size_t index) {
   std::unique_ptr<Owner> owner = std::move(active_[index]);
   active_[index] = std::move(active_.back());
@@ -354,36 +408,48 @@ void Core::LoseContext(const void* context) {
       ++i;
       continue;
     }
-    for (const std::shared_ptr<Transfer>& transfer : active_[i]->queue) transfer->lost = true;
+    for (const std::shared_ptr<Transfer>& transfer : active_[i]->queue)
+      transfer->lost = true;
     Release(i);
   }
 }
 
-// --- Moving ---------------------------------------------------------------------------------------------------------
+// --- Moving
+// ---------------------------------------------------------------------------------------------------------
 
 bool Core::Claimable(const Transfer& transfer) const {
-  if (transfer.lost || transfer.claim_chunk >= transfer.end || transfer.prefilled) return false;
+  if (transfer.lost || transfer.claim_chunk >= transfer.end ||
+      transfer.prefilled)
+    return false;
   const FlagLine& flags = flags_[transfer.line];
   if (transfer.direction == Direction::kHostToDevice) {
-    return AtLeast(flags.ready.load(std::memory_order_acquire), transfer.number) &&
+    return AtLeast(flags.ready.load(std::memory_order_acquire),
+                   transfer.number) &&
            SlotFree(transfer, transfer.claim_chunk);
   }
-  return AtLeast(flags.done.load(std::memory_order_acquire), transfer.ChunkSequence(transfer.claim_chunk));
+  return AtLeast(flags.done.load(std::memory_order_acquire),
+                 transfer.ChunkSequence(transfer.claim_chunk));
 }
 
 bool Core::TakeFrom(Owner& owner, uint64_t now_nanos, Move* move) {
   ObserveOwner(owner, now_nanos);
   for (const std::shared_ptr<Transfer>& transfer : owner.queue) {
     if (!Claimable(*transfer)) {
-      // The stream has not reached what comes after a transfer that it has not reached.
-      if (!AtLeast(flags_[owner.line].ready.load(std::memory_order_relaxed), transfer->number + 1)) return false;
+      // The stream has not reached what comes after a transfer that it has not
+      // reached.
+      if (!AtLeast(flags_[owner.line].ready.load(std::memory_order_relaxed),
+                   transfer->number + 1))
+        return false;
       continue;
     }
     const uint32_t chunk = transfer->claim_chunk;
     const size_t chunk_bytes = transfer->ChunkBytes(chunk);
-    const size_t bytes = std::min(options_.piece_bytes, chunk_bytes - transfer->claim_offset);
-    std::byte* const slot = ring_ + transfer->ChunkSlot(chunk).offset + transfer->claim_offset;
-    std::byte* const host = transfer->host + transfer->ChunkOffset(chunk) + transfer->claim_offset;
+    const size_t bytes =
+        std::min(options_.piece_bytes, chunk_bytes - transfer->claim_offset);
+    std::byte* const slot =
+        ring_ + transfer->ChunkSlot(chunk).offset + transfer->claim_offset;
+    std::byte* const host =
+        transfer->host + transfer->ChunkOffset(chunk) + transfer->claim_offset;
     const bool in = transfer->direction == Direction::kHostToDevice;
     *move = Move{transfer, chunk, in ? slot : host, in ? host : slot, bytes};
     ++transfer->moves_in_progress;
@@ -432,21 +498,26 @@ void Core::Finish(const Move& move) {
     size_t& moved = transfer.moved[transfer.permitted % transfer.slots.size()];
     if (moved != transfer.ChunkBytes(transfer.permitted)) break;
     moved = 0;
-    flags_[transfer.line].permitted.store(transfer.ChunkSequence(transfer.permitted), std::memory_order_release);
+    flags_[transfer.line].permitted.store(
+        transfer.ChunkSequence(transfer.permitted), std::memory_order_release);
     ++transfer.permitted;
   }
 }
 
-// Raises `drained` in the order of the line's chunks, past all that have arrived.
+// Raises `drained` in the order of the line's chunks, past all that have
+// arrived.
 void Core::Drain(Owner& owner) {
   for (const std::shared_ptr<Transfer>& transfer : owner.queue) {
     if (transfer->lost) return;
     if (transfer->direction == Direction::kHostToDevice) continue;
     while (transfer->drained < transfer->end) {
-      size_t& moved = transfer->moved[transfer->drained % transfer->slots.size()];
+      size_t& moved =
+          transfer->moved[transfer->drained % transfer->slots.size()];
       if (moved != transfer->ChunkBytes(transfer->drained)) return;
       moved = 0;
-      flags_[owner.line].drained.store(transfer->ChunkSequence(transfer->drained), std::memory_order_release);
+      flags_[owner.line].drained.store(
+          transfer->ChunkSequence(transfer->drained),
+          std::memory_order_release);
       ++transfer->drained;
     }
   }
@@ -458,20 +529,25 @@ bool Core::OwnerCanProgress(const Owner& owner) const {
   if (owner.permit_at < owner.queue.size()) {
     const Transfer& transfer = *owner.queue[owner.permit_at];
     if (!transfer.lost && (transfer.permitted >= transfer.end ||
-                           (transfer.direction == Direction::kDeviceToHost && SlotFree(transfer, transfer.permitted)))) {
+                           (transfer.direction == Direction::kDeviceToHost &&
+                            SlotFree(transfer, transfer.permitted)))) {
       return true;
     }
   }
   for (const std::shared_ptr<Transfer>& transfer : owner.queue) {
     if (Claimable(*transfer)) return true;
-    if (!AtLeast(flags_[owner.line].ready.load(std::memory_order_relaxed), transfer->number + 1)) return false;
+    if (!AtLeast(flags_[owner.line].ready.load(std::memory_order_relaxed),
+                 transfer->number + 1))
+      return false;
   }
   return false;
 }
 
 bool Core::CanProgress() const {
   return std::any_of(active_.begin(), active_.end(),
-                     [this](const std::unique_ptr<Owner>& owner) { return OwnerCanProgress(*owner); });
+                     [this](const std::unique_ptr<Owner>& owner) {
+                       return OwnerCanProgress(*owner);
+                     });
 }
 
 bool Core::CanProgress(const Transfer& transfer) const {
@@ -479,7 +555,8 @@ bool Core::CanProgress(const Transfer& transfer) const {
   return owner != nullptr && OwnerCanProgress(*owner);
 }
 
-// --- Looking --------------------------------------------------------------------------------------------------------
+// --- Looking
+// --------------------------------------------------------------------------------------------------------
 
 Core::Owner* Core::FindOwner(const StreamKey& key) const {
   const auto it = by_key_.find(key);
@@ -498,13 +575,14 @@ Core::Owner* Core::OwnerOf(const Transfer& transfer) const {
 
 bool Core::TouchesHost(const std::byte* begin, const std::byte* end) const {
   const auto touches = [&](const std::shared_ptr<Transfer>& transfer) {
-    return (!transfer->lost || transfer->moves_in_progress > 0) && transfer->host < end &&
-           begin < transfer->host + transfer->bytes;
+    return (!transfer->lost || transfer->moves_in_progress > 0) &&
+           transfer->host < end && begin < transfer->host + transfer->bytes;
   };
   if (std::any_of(lost_.begin(), lost_.end(), touches)) return true;
-  return std::any_of(active_.begin(), active_.end(), [&](const std::unique_ptr<Owner>& owner) {
-    return std::any_of(owner->queue.begin(), owner->queue.end(), touches);
-  });
+  return std::any_of(
+      active_.begin(), active_.end(), [&](const std::unique_ptr<Owner>& owner) {
+        return std::any_of(owner->queue.begin(), owner->queue.end(), touches);
+      });
 }
 
 size_t Core::OwnedBytes(const StreamKey& stream) const {
@@ -518,25 +596,33 @@ size_t Core::OwnedBytes(const StreamKey& stream) const {
 
 void Core::CheckInvariants() const {
   arena_.CheckInvariants();
-  size_t held = arena_.free_bytes() + arena_.free_reserved_bytes() + quarantined_bytes_ + shared_group_.total_bytes();
+  size_t held = arena_.free_bytes() + arena_.free_reserved_bytes() +
+                quarantined_bytes_ + shared_group_.total_bytes();
   size_t queued = 0;
   for (const std::unique_ptr<Owner>& owner : active_) {
-    PINRING_CHECK(line_owners_[owner->line] == owner.get(), "a line has two owners");
-    PINRING_CHECK(owner->permit_at <= owner->queue.size(), "permission is ahead of the queue");
+    PINRING_CHECK(line_owners_[owner->line] == owner.get(),
+                  "a line has two owners");
+    PINRING_CHECK(owner->permit_at <= owner->queue.size(),
+                  "permission is ahead of the queue");
     for (const Group& group : owner->groups) held += group.total_bytes();
     Sequence number = owner->queue.empty() ? 0 : owner->queue.front()->number;
     for (const std::shared_ptr<Transfer>& transfer : owner->queue) {
-      PINRING_CHECK(!transfer->retired && transfer->number == number, "transfers are out of order");
-      PINRING_CHECK(transfer->line == owner->line, "a transfer is on another stream's line");
+      PINRING_CHECK(!transfer->retired && transfer->number == number,
+                    "transfers are out of order");
+      PINRING_CHECK(transfer->line == owner->line,
+                    "a transfer is on another stream's line");
       ++number;
       ++queued;
     }
-    PINRING_CHECK(owner->queue.empty() || lines_[owner->line].transfers == owner->queue.back()->number,
+    PINRING_CHECK(owner->queue.empty() || lines_[owner->line].transfers ==
+                                              owner->queue.back()->number,
                   "a line's numbers are not its last transfer's");
   }
   PINRING_CHECK(held == arena_.ring_bytes(), "slots are lost or owned twice");
   PINRING_CHECK(queued == outstanding_, "outstanding transfers are miscounted");
-  PINRING_CHECK(free_lines_.size() + active_.size() + quarantined_lines_ == lines_.size(), "lines are lost");
+  PINRING_CHECK(
+      free_lines_.size() + active_.size() + quarantined_lines_ == lines_.size(),
+      "lines are lost");
 }
 
 }  // namespace pinring

@@ -1,16 +1,22 @@
-// The decisions of the engine: who owns which slots, and which bytes may move next.
+// The decisions of the engine: who owns which slots, and which bytes may move
+// next.
 //
-// One step function without threads, clocks or CUDA calls; the engine is a thin shell of threads around it, and tests
-// run it under a scheduler. It reads and raises the flags (flags.h) and hands out moves; it never touches the bytes.
+// One step function without threads, clocks or CUDA calls; the engine is a thin
+// shell of threads around it, and tests run it under a scheduler. It reads and
+// raises the flags (flags.h) and hands out moves; it never touches the bytes.
 //
 // The rules that keep a bounded ring from hanging:
-//  * A slot belongs to one stream from the moment a transfer is published until all of that stream's transfers have retired.
-//  * The stream waits only for flags that movers raise, and movers need nothing from anyone to raise them: chunk c is permitted
-//    once the previous user of its slot, an earlier chunk of the same stream, is over and (host to device) its bytes are in the slot.
-//  * Counters only grow and belong to the line. A transfer's numbers are fixed when it is published, before its first driver call.
+//  * A slot belongs to one stream from the moment a transfer is published until
+//  all of that stream's transfers have retired.
+//  * The stream waits only for flags that movers raise, and movers need nothing
+//  from anyone to raise them: chunk c is permitted
+//    once the previous user of its slot, an earlier chunk of the same stream,
+//    is over and (host to device) its bytes are in the slot.
+//  * Counters only grow and belong to the line. A transfer's numbers are fixed
+//  when it is published, before its first driver call.
 //
-// Not thread-safe: every function is called under one lock of the owner's, which no CUDA call is ever made under. Moves are carried
-// out without it.
+// Not thread-safe: every function is called under one lock of the owner's,
+// which no CUDA call is ever made under. Moves are carried out without it.
 
 #ifndef PINRING_SRC_ENGINE_CORE_H_
 #define PINRING_SRC_ENGINE_CORE_H_
@@ -36,8 +42,10 @@ struct CoreOptions {
   DivisionRules division;
   size_t piece_bytes = 512 << 10;  // what one mover moves at a time
   uint32_t lines = 0;              // streams that can hold staged work at once
-  Sequence first_sequence = 0;     // where all counters start; the flags must hold it
-  // For the test that shows why slots belong to streams: all streams share one set of slots.
+  Sequence first_sequence =
+      0;  // where all counters start; the flags must hold it
+  // For the test that shows why slots belong to streams: all streams share one
+  // set of slots.
   bool share_slots_for_test = false;
 };
 
@@ -45,10 +53,11 @@ struct TransferRequest {
   Direction direction = Direction::kHostToDevice;
   std::byte* host = nullptr;
   uint64_t bytes = 0;
-  bool idle = false;       // see Demand
+  bool idle = false;  // see Demand
   bool waits = false;
   uint64_t now_nanos = 0;  // on any clock, or none
-  bool prefilled = false;  // only for one chunk on an idle stream; refused (kNoSlot) where it would need two
+  bool prefilled = false;  // only for one chunk on an idle stream; refused
+                           // (kNoSlot) where it would need two
 };
 
 // A piece of a chunk to copy between host memory and a slot.
@@ -68,36 +77,47 @@ class Core {
     Refusal refusal = Refusal::kNone;
   };
 
-  // ring and lines (options.lines of them, each counter at first_sequence) outlive the core.
+  // ring and lines (options.lines of them, each counter at first_sequence)
+  // outlive the core.
   Core(const CoreOptions& options, std::byte* ring, FlagLine* lines);
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
-  // Reserves slots for a transfer and makes it known to the movers. The caller then enqueues its operations; nobody may publish to
-  // the same stream meanwhile.
-  [[nodiscard]] Published Publish(const StreamKey& stream, const TransferRequest& request);
+  // Reserves slots for a transfer and makes it known to the movers. The caller
+  // then enqueues its operations; nobody may publish to the same stream
+  // meanwhile.
+  [[nodiscard]] Published Publish(const StreamKey& stream,
+                                  const TransferRequest& request);
   // The caller has filled the chunk of a prefilled transfer.
   void FinishPrefill(Transfer& transfer);
-  // A driver call failed after `enqueued_chunks` copies were accepted: the transfer ends with them. Called before the write that says so
-  // (done = last) is enqueued. The caller then waits until moves_in_progress is 0 before it lets the next transfer of the stream
-  // be published, since a mover may still be filling a slot for a chunk that never comes.
+  // A driver call failed after `enqueued_chunks` copies were accepted: the
+  // transfer ends with them. Called before the write that says so (done = last)
+  // is enqueued. The caller then waits until moves_in_progress is 0 before it
+  // lets the next transfer of the stream be published, since a mover may still
+  // be filling a slot for a chunk that never comes.
   void CutShort(Transfer& transfer, uint32_t enqueued_chunks);
-  // Not even that write was accepted: done can never come. What the stream published before still ends as it should.
+  // Not even that write was accepted: done can never come. What the stream
+  // published before still ends as it should.
   void Lose(Transfer& transfer);
 
-  // Does all that the flags allow without moving bytes: permits, retires, gives slots back. True where anything changed.
+  // Does all that the flags allow without moving bytes: permits, retires, gives
+  // slots back. True where anything changed.
   bool Observe(uint64_t now_nanos);
-  // The next piece to move, of any stream, or of the given transfer's stream only. Observes the streams that it looks at.
+  // The next piece to move, of any stream, or of the given transfer's stream
+  // only. Observes the streams that it looks at.
   [[nodiscard]] bool Take(uint64_t now_nanos, const Transfer* only, Move* move);
   void Finish(const Move& move);
-  // Whether Observe or Take would do anything now, for any stream or for the given transfer's. Changes nothing.
+  // Whether Observe or Take would do anything now, for any stream or for the
+  // given transfer's. Changes nothing.
   [[nodiscard]] bool CanProgress() const;
   [[nodiscard]] bool CanProgress(const Transfer& transfer) const;
 
-  // The context answers an error to everything: its transfers are lost, their slots go into quarantine.
+  // The context answers an error to everything: its transfers are lost, their
+  // slots go into quarantine.
   void LoseContext(const void* context);
   // Whether a transfer from or to [begin, end) is outstanding.
-  [[nodiscard]] bool TouchesHost(const std::byte* begin, const std::byte* end) const;
+  [[nodiscard]] bool TouchesHost(const std::byte* begin,
+                                 const std::byte* end) const;
 
   [[nodiscard]] size_t outstanding() const { return outstanding_; }
   // No stream owns anything, nothing is left to observe.
@@ -121,11 +141,13 @@ class Core {
     StreamKey key;
     uint32_t line = 0;
     std::vector<Group> groups;
-    // Published and not retired, oldest first. permit_at: the first of them that has chunks to permit.
+    // Published and not retired, oldest first. permit_at: the first of them
+    // that has chunks to permit.
     std::deque<std::shared_ptr<Transfer>> queue;
     size_t permit_at = 0;
     size_t last_group = 0;  // of the transfer published last
-    bool detached = false;  // no longer found by its key: its last transfer can never end
+    bool detached =
+        false;  // no longer found by its key: its last transfer can never end
     uint64_t stalled_since_nanos = 0;
   };
   struct Line {
@@ -163,7 +185,7 @@ class Core {
   std::vector<Owner*> line_owners_;   // by line; null where free
   std::vector<std::unique_ptr<Owner>> active_;
   absl::flat_hash_map<StreamKey, Owner*> by_key_;
-  Group shared_group_;  // share_slots_for_test
+  Group shared_group_;                           // share_slots_for_test
   std::vector<std::shared_ptr<Transfer>> lost_;  // with moves in progress still
   std::vector<Group> quarantined_;
   size_t quarantined_lines_ = 0;
@@ -171,7 +193,8 @@ class Core {
   size_t outstanding_ = 0;
   size_t crowd_ = 0;  // see NoteCrowd
   uint64_t crowd_seen_nanos_ = 0;
-  size_t cursor_ = 0;  // where the search for a move goes on, so that no stream starves
+  size_t cursor_ =
+      0;  // where the search for a move goes on, so that no stream starves
 };
 
 }  // namespace pinring

@@ -15,21 +15,27 @@
 namespace pinring {
 namespace {
 
-// Host-to-device copies up to this size are filled by the caller where the stream is idle.
+// Host-to-device copies up to this size are filled by the caller where the
+// stream is idle.
 constexpr size_t kIdleCopyBytes = size_t{128} << 10;
-// While it waits, a thread looks at the flags this often, and asks the context for a sticky error that often.
+// While it waits, a thread looks at the flags this often, and asks the context
+// for a sticky error that often.
 constexpr uint64_t kLookNanos = 50'000;
 constexpr uint64_t kProbeNanos = 2'000'000;
-// A mover that finds nothing to do while a transfer is outstanding spins that long before it sleeps: longer than a large
-// chunk is under DMA, since waking up takes a good part of that time.
+// A mover that finds nothing to do while a transfer is outstanding spins that
+// long before it sleeps: longer than a large chunk is under DMA, since waking
+// up takes a good part of that time.
 constexpr uint64_t kSpinNanos = 500'000;
 constexpr uint64_t kPollSleepMicros = 50;
 
 bool IsDefaultStream(CUstream stream) {
-  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  return stream == nullptr || stream == CU_STREAM_LEGACY ||
+         stream == CU_STREAM_PER_THREAD;
 }
 
-bool IsLegacyStream(CUstream stream) { return stream == nullptr || stream == CU_STREAM_LEGACY; }
+bool IsLegacyStream(CUstream stream) {
+  return stream == nullptr || stream == CU_STREAM_LEGACY;
+}
 
 CUstreamBatchMemOpParams WriteOperation(CUdeviceptr address, Sequence value) {
   CUstreamBatchMemOpParams operation;
@@ -53,7 +59,8 @@ CUstreamBatchMemOpParams WaitOperation(CUdeviceptr address, Sequence value) {
 
 }  // namespace
 
-// Makes a context current, and internal calls legal while another stream of the thread captures, until the end of the scope.
+// Makes a context current, and internal calls legal while another stream of the
+// thread captures, until the end of the scope.
 class Engine::ContextScope {
  public:
   ContextScope(const Driver& driver, CUcontext context) : driver_(driver) {
@@ -65,10 +72,12 @@ class Engine::ContextScope {
       if (!status_.ok()) return;
       pushed_ = true;
     }
-    status_ = CudaStatus(driver_.ThreadExchangeStreamCaptureMode(&mode_), "cuThreadExchangeStreamCaptureMode");
+    status_ = CudaStatus(driver_.ThreadExchangeStreamCaptureMode(&mode_),
+                         "cuThreadExchangeStreamCaptureMode");
     exchanged_ = status_.ok();
   }
-  // Both calls undo what succeeded above; should the driver refuse, there is nobody to tell and nothing to do.
+  // Both calls undo what succeeded above; should the driver refuse, there is
+  // nobody to tell and nothing to do.
   ~ContextScope() {
     if (exchanged_) (void)driver_.ThreadExchangeStreamCaptureMode(&mode_);
     CUcontext popped = nullptr;
@@ -87,11 +96,15 @@ class Engine::ContextScope {
   bool exchanged_ = false;
 };
 
-Engine::Engine(const EngineOptions& options, const EngineSurroundings& surroundings)
+Engine::Engine(const EngineOptions& options,
+               const EngineSurroundings& surroundings)
     : options_(options), around_(surroundings), driver_(*surroundings.driver) {
   if (options_.movers >= 0) {
-    const int movers = options_.movers > 0 ? options_.movers : copy::DefaultMovers(os::UsableCpus());
-    movers_ = std::make_unique<copy::WorkerPool>(movers, [this](int) { MoverBody(); });
+    const int movers = options_.movers > 0
+                           ? options_.movers
+                           : copy::DefaultMovers(os::UsableCpus());
+    movers_ = std::make_unique<copy::WorkerPool>(movers,
+                                                 [this](int) { MoverBody(); });
   }
 }
 
@@ -108,22 +121,28 @@ Engine::~Engine() {
   absl::MutexLock lock(&setup_mutex_);
   if (ring_ == nullptr || !idle) return;
   CUcontext current = nullptr;
-  if (driver_.CtxGetCurrent(&current) != CUDA_SUCCESS || current == nullptr) return;
+  if (driver_.CtxGetCurrent(&current) != CUDA_SUCCESS || current == nullptr)
+    return;
   const size_t pinned_bytes = ring_->pinned_bytes();
   if (ring_->Release(driver_).ok()) around_.release_ring(pinned_bytes);
 }
 
-// --- Setting up -----------------------------------------------------------------------------------------------------
+// --- Setting up
+// -----------------------------------------------------------------------------------------------------
 
 absl::Status Engine::EnsureRing() {
-  if (ring_memory_.load(std::memory_order_acquire) != nullptr) return absl::OkStatus();
+  if (ring_memory_.load(std::memory_order_acquire) != nullptr)
+    return absl::OkStatus();
   {
     absl::MutexLock lock(&setup_mutex_);
     while (making_) {
-      around_.parking->Await(setup_mutex_, "another thread makes the ring",
-                             [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !making_; }, kProbeNanos);
+      around_.parking->Await(
+          setup_mutex_, "another thread makes the ring",
+          [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !making_; },
+          kProbeNanos);
     }
-    // Refused once is refused for good: on WDDM another try makes later ones fail too.
+    // Refused once is refused for good: on WDDM another try makes later ones
+    // fail too.
     if (ring_ != nullptr || !ring_status_.ok()) return ring_status_;
     making_ = true;
   }
@@ -131,14 +150,17 @@ absl::Status Engine::EnsureRing() {
   if (ring.ok()) {
     CoreOptions options;
     options.ring_bytes = options_.ring_bytes;
-    options.reserve_bytes = options_.division.slot_bytes == 0 ? options_.ring_bytes / 4 : 0;
+    options.reserve_bytes =
+        options_.division.slot_bytes == 0 ? options_.ring_bytes / 4 : 0;
     options.division = options_.division;
-    if (options_.division.slot_bytes != 0) options.unit_bytes = options_.division.slot_bytes;
+    if (options_.division.slot_bytes != 0)
+      options.unit_bytes = options_.division.slot_bytes;
     options.piece_bytes = options_.piece_bytes;
     options.lines = options_.lines;
     options.first_sequence = options_.first_sequence;
     options.share_slots_for_test = options_.share_slots_for_test;
-    auto core = std::make_unique<Core>(options, (*ring)->bytes(), (*ring)->lines());
+    auto core =
+        std::make_unique<Core>(options, (*ring)->bytes(), (*ring)->lines());
     absl::MutexLock lock(&mutex_);
     core_ = std::move(core);
   }
@@ -153,18 +175,24 @@ absl::Status Engine::EnsureRing() {
 }
 
 absl::StatusOr<std::unique_ptr<RingMemory>> Engine::MakeRing() {
-  if (driver_.StreamBatchMemOp == nullptr || driver_.StreamWriteValue32 == nullptr) {
+  if (driver_.StreamBatchMemOp == nullptr ||
+      driver_.StreamWriteValue32 == nullptr) {
     return absl::UnimplementedError(
-        "the driver has no stream memory operations (CUDA 11.7 or newer has them): install a newer driver");
+        "the driver has no stream memory operations (CUDA 11.7 or newer has "
+        "them): install a newer driver");
   }
-  const size_t bytes = RingMemory::PinnedBytes(options_.ring_bytes, options_.lines);
+  const size_t bytes =
+      RingMemory::PinnedBytes(options_.ring_bytes, options_.lines);
   if (!around_.charge_ring(bytes)) {
-    return absl::ResourceExhaustedError(absl::StrCat("a ring of ", bytes, " bytes is over the limit of pinned memory: "
-                                                     "raise PINRING_PINNED_LIMIT_BYTES or lower PINRING_RING_BYTES"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a ring of ", bytes,
+        " bytes is over the limit of pinned memory: "
+        "raise PINRING_PINNED_LIMIT_BYTES or lower PINRING_RING_BYTES"));
   }
   const int threads = std::max(1, std::min(8, os::UsableCpus()));
   absl::StatusOr<std::unique_ptr<RingMemory>> ring =
-      RingMemory::Create(driver_, options_.ring_bytes, options_.lines, options_.first_sequence, threads);
+      RingMemory::Create(driver_, options_.ring_bytes, options_.lines,
+                         options_.first_sequence, threads);
   if (!ring.ok()) {
     around_.release_ring(bytes);
     return ring.status();
@@ -181,19 +209,27 @@ absl::StatusOr<std::unique_ptr<RingMemory>> Engine::MakeRing() {
 
 absl::StatusOr<CUcontext> Engine::ContextOfStream(CUstream stream) const {
   CUcontext context = nullptr;
-  const CUresult code = IsDefaultStream(stream) ? driver_.CtxGetCurrent(&context) : driver_.StreamGetCtx(stream, &context);
-  if (absl::Status status = CudaStatus(code, IsDefaultStream(stream) ? "cuCtxGetCurrent" : "cuStreamGetCtx");
+  const CUresult code = IsDefaultStream(stream)
+                            ? driver_.CtxGetCurrent(&context)
+                            : driver_.StreamGetCtx(stream, &context);
+  if (absl::Status status = CudaStatus(
+          code, IsDefaultStream(stream) ? "cuCtxGetCurrent" : "cuStreamGetCtx");
       !status.ok()) {
     return status;
   }
-  if (context == nullptr) return CudaStatus(CUDA_ERROR_INVALID_CONTEXT, "a copy without a current context");
+  if (context == nullptr)
+    return CudaStatus(CUDA_ERROR_INVALID_CONTEXT,
+                      "a copy without a current context");
   return context;
 }
 
 absl::StatusOr<const Engine::Context*> Engine::FindContext(CUcontext handle) {
   unsigned long long id = 0;
   if (driver_.CtxGetId != nullptr) {
-    if (absl::Status status = CudaStatus(driver_.CtxGetId(handle, &id), "cuCtxGetId"); !status.ok()) return status;
+    if (absl::Status status =
+            CudaStatus(driver_.CtxGetId(handle, &id), "cuCtxGetId");
+        !status.ok())
+      return status;
   }
   {
     absl::MutexLock lock(&setup_mutex_);
@@ -203,10 +239,13 @@ absl::StatusOr<const Engine::Context*> Engine::FindContext(CUcontext handle) {
   auto context = std::make_unique<Context>();
   context->handle = handle;
   context->id = id;
-  absl::StatusOr<CUdeviceptr> flags = ring_memory_.load(std::memory_order_acquire)->DeviceLines(driver_);
+  absl::StatusOr<CUdeviceptr> flags =
+      ring_memory_.load(std::memory_order_acquire)->DeviceLines(driver_);
   if (!flags.ok()) return flags.status();
   context->flags = *flags;
-  if (absl::Status status = CudaStatus(driver_.EventCreate(&context->probe, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  if (absl::Status status = CudaStatus(
+          driver_.EventCreate(&context->probe, CU_EVENT_DISABLE_TIMING),
+          "cuEventCreate");
       !status.ok()) {
     return status;
   }
@@ -227,7 +266,8 @@ absl::StatusOr<const Engine::Context*> Engine::FindContext(CUcontext handle) {
   return known;
 }
 
-// --- Copying --------------------------------------------------------------------------------------------------------
+// --- Copying
+// --------------------------------------------------------------------------------------------------------
 
 absl::StatusOr<CopyResult> Engine::Copy(const CopyRequest& request) {
   if (abandoned_.load(std::memory_order_acquire)) {
@@ -242,19 +282,30 @@ absl::StatusOr<CopyResult> Engine::Copy(const CopyRequest& request) {
 
 absl::StatusOr<CopyResult> Engine::CopyInContext(const CopyRequest& request) {
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  const CUresult capture_code = driver_.StreamIsCapturing(request.stream, &capture);
-  // The legacy stream beside a capturing one: the driver's own copy says what is natively said.
-  if (capture_code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return CopyResult{CopyOutcome::kCapturing};
-  if (absl::Status status = CudaStatus(capture_code, "cuStreamIsCapturing"); !status.ok()) return status;
-  if (capture != CU_STREAM_CAPTURE_STATUS_NONE) return CopyResult{CopyOutcome::kCapturing};
+  const CUresult capture_code =
+      driver_.StreamIsCapturing(request.stream, &capture);
+  // The legacy stream beside a capturing one: the driver's own copy says what
+  // is natively said.
+  if (capture_code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+    return CopyResult{CopyOutcome::kCapturing};
+  if (absl::Status status = CudaStatus(capture_code, "cuStreamIsCapturing");
+      !status.ok())
+    return status;
+  if (capture != CU_STREAM_CAPTURE_STATUS_NONE)
+    return CopyResult{CopyOutcome::kCapturing};
 
   bool device_memory = false;
-  if (absl::Status status = CheckDeviceRange(request, &device_memory); !status.ok()) return status;
+  if (absl::Status status = CheckDeviceRange(request, &device_memory);
+      !status.ok())
+    return status;
   if (!device_memory) return CopyResult{CopyOutcome::kNotDevice};
   if (!EnsureRing().ok()) return CopyResult{CopyOutcome::kNoRing};
 
   CUcontext handle = nullptr;
-  if (absl::Status status = CudaStatus(driver_.CtxGetCurrent(&handle), "cuCtxGetCurrent"); !status.ok()) return status;
+  if (absl::Status status =
+          CudaStatus(driver_.CtxGetCurrent(&handle), "cuCtxGetCurrent");
+      !status.ok())
+    return status;
   absl::StatusOr<const Context*> context = FindContext(handle);
   if (!context.ok()) return context.status();
   absl::StatusOr<StreamKey> key = KeyOf(request.stream, **context);
@@ -263,8 +314,12 @@ absl::StatusOr<CopyResult> Engine::CopyInContext(const CopyRequest& request) {
   {
     absl::MutexLock lock(&mutex_);
     while (enqueueing_.contains(*key)) {
-      around_.parking->Await(mutex_, "another thread enqueues on the stream",
-                             [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !enqueueing_.contains(*key); }, kProbeNanos);
+      around_.parking->Await(
+          mutex_, "another thread enqueues on the stream",
+          [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+            return !enqueueing_.contains(*key);
+          },
+          kProbeNanos);
     }
     enqueueing_.insert(*key);
   }
@@ -274,16 +329,20 @@ absl::StatusOr<CopyResult> Engine::CopyInContext(const CopyRequest& request) {
   };
   bool idle = false;
   bool non_blocking = false;
-  // The legacy stream is not asked: a query of it is illegal while a blocking stream captures.
+  // The legacy stream is not asked: a query of it is illegal while a blocking
+  // stream captures.
   if (!IsLegacyStream(request.stream)) {
     const CUresult code = driver_.StreamQuery(request.stream);
     if (code != CUDA_ERROR_NOT_READY) {
-      if (absl::Status status = CudaStatus(code, "cuStreamQuery"); !status.ok()) return status;
+      if (absl::Status status = CudaStatus(code, "cuStreamQuery"); !status.ok())
+        return status;
       idle = true;
     }
     if (idle && request.stream != CU_STREAM_PER_THREAD) {
       unsigned flags = 0;
-      if (absl::Status status = CudaStatus(driver_.StreamGetFlags(request.stream, &flags), "cuStreamGetFlags");
+      if (absl::Status status =
+              CudaStatus(driver_.StreamGetFlags(request.stream, &flags),
+                         "cuStreamGetFlags");
           !status.ok()) {
         return status;
       }
@@ -293,36 +352,51 @@ absl::StatusOr<CopyResult> Engine::CopyInContext(const CopyRequest& request) {
   return CopyThroughRing(request, **context, *key, idle, non_blocking);
 }
 
-absl::StatusOr<StreamKey> Engine::KeyOf(CUstream stream, const Context& context) const {
+absl::StatusOr<StreamKey> Engine::KeyOf(CUstream stream,
+                                        const Context& context) const {
   unsigned long long id = reinterpret_cast<uintptr_t>(stream);
   if (driver_.StreamGetId != nullptr) {
-    if (absl::Status status = CudaStatus(driver_.StreamGetId(stream, &id), "cuStreamGetId"); !status.ok()) return status;
+    if (absl::Status status =
+            CudaStatus(driver_.StreamGetId(stream, &id), "cuStreamGetId");
+        !status.ok())
+      return status;
   }
   return StreamKey{&context, id};
 }
 
-// Natively a copy that leaves its allocation moves nothing, so the whole range is looked at before the first chunk. Mappings next to
-// each other are one range.
-absl::Status Engine::CheckDeviceRange(const CopyRequest& request, bool* device_memory) const {
+// Natively a copy that leaves its allocation moves nothing, so the whole range
+// is looked at before the first chunk. Mappings next to each other are one
+// range.
+absl::Status Engine::CheckDeviceRange(const CopyRequest& request,
+                                      bool* device_memory) const {
   CUdeviceptr address = request.device;
   const CUdeviceptr end = request.device + request.bytes;
   *device_memory = false;
-  if (end < request.device) return CudaStatus(CUDA_ERROR_INVALID_VALUE, "a copy past the end of the address space");
+  if (end < request.device)
+    return CudaStatus(CUDA_ERROR_INVALID_VALUE,
+                      "a copy past the end of the address space");
   while (address < end) {
     unsigned type = 0;
     CUdeviceptr range_start = 0;
     size_t range_bytes = 0;
-    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
                                         CU_POINTER_ATTRIBUTE_RANGE_SIZE};
     void* values[] = {&type, &range_start, &range_bytes};
-    const CUresult code = driver_.PointerGetAttributes(3, attributes, values, address);
-    if (absl::Status status = CudaStatus(code, "cuPointerGetAttributes"); !status.ok()) return status;
-    const bool known = type == CU_MEMORYTYPE_DEVICE && range_bytes > 0 && range_start + range_bytes > address;
+    const CUresult code =
+        driver_.PointerGetAttributes(3, attributes, values, address);
+    if (absl::Status status = CudaStatus(code, "cuPointerGetAttributes");
+        !status.ok())
+      return status;
+    const bool known = type == CU_MEMORYTYPE_DEVICE && range_bytes > 0 &&
+                       range_start + range_bytes > address;
     if (!known) {
       if (address == request.device) return absl::OkStatus();
-      return CudaStatus(CUDA_ERROR_INVALID_VALUE,
-                        absl::StrCat("a copy of ", request.bytes, " bytes that leaves its device memory after ",
-                                     address - request.device));
+      return CudaStatus(
+          CUDA_ERROR_INVALID_VALUE,
+          absl::StrCat("a copy of ", request.bytes,
+                       " bytes that leaves its device memory after ",
+                       address - request.device));
     }
     address = range_start + range_bytes;
   }
@@ -330,8 +404,11 @@ absl::Status Engine::CheckDeviceRange(const CopyRequest& request, bool* device_m
   return absl::OkStatus();
 }
 
-absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request, const Context& context,
-                                                   const StreamKey& key, bool idle, bool non_blocking) {
+absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request,
+                                                   const Context& context,
+                                                   const StreamKey& key,
+                                                   bool idle,
+                                                   bool non_blocking) {
   TransferRequest wanted;
   wanted.direction = request.direction;
   wanted.host = static_cast<std::byte*>(request.host);
@@ -339,8 +416,8 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request, c
   wanted.idle = idle;
   wanted.waits = request.wait;
   wanted.now_nanos = around_.parking->NowNanos();
-  wanted.prefilled = request.direction == Direction::kHostToDevice && idle && non_blocking &&
-                     request.bytes <= kIdleCopyBytes;
+  wanted.prefilled = request.direction == Direction::kHostToDevice && idle &&
+                     non_blocking && request.bytes <= kIdleCopyBytes;
   Core::Published published;
   {
     absl::MutexLock lock(&mutex_);
@@ -352,13 +429,17 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request, c
     if (published.transfer != nullptr && !wanted.prefilled) published_.Signal();
   }
   if (published.transfer == nullptr) {
-    return CopyResult{published.refusal == Core::Refusal::kTooDeep ? CopyOutcome::kTooDeep : CopyOutcome::kNoSlot};
+    return CopyResult{published.refusal == Core::Refusal::kTooDeep
+                          ? CopyOutcome::kTooDeep
+                          : CopyOutcome::kNoSlot};
   }
   const std::shared_ptr<Transfer>& transfer = published.transfer;
 
   Enqueued enqueued;
   if (wanted.prefilled) {
-    std::byte* const slot = ring_memory_.load(std::memory_order_acquire)->bytes() + transfer->slots[0].offset;
+    std::byte* const slot =
+        ring_memory_.load(std::memory_order_acquire)->bytes() +
+        transfer->slots[0].offset;
     options_.kernels.CopyIn(slot, transfer->host, request.bytes);
     {
       absl::MutexLock lock(&mutex_);
@@ -375,26 +456,34 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request, c
   }
 
   CopyResult result;
-  result.outcome = request.wait ? CopyOutcome::kSync : wanted.prefilled ? CopyOutcome::kIdle : CopyOutcome::kDeferred;
+  result.outcome = request.wait       ? CopyOutcome::kSync
+                   : wanted.prefilled ? CopyOutcome::kIdle
+                                      : CopyOutcome::kDeferred;
   if (request.wait) {
-    if (absl::Status status = WaitFor(transfer, context); !status.ok()) return status;
+    if (absl::Status status = WaitFor(transfer, context); !status.ok())
+      return status;
     absl::MutexLock lock(&mutex_);
     result.slot_wait_nanos = transfer->slot_wait_nanos;
   }
   return result;
 }
 
-// The way of the data, host to device: the stream says that it got here (ready); a mover fills the slot of chunk c and permits it; the stream,
-// which waited for that, copies slot to device and says so (done), which frees the slot. Device to host: a mover permits chunk
-// c when its slot is free; the stream copies device to slot and says so (done); a mover drains the slot and says so (drained), for which the
-// stream waits at the end.
-Engine::Enqueued Engine::EnqueueDeferred(const CopyRequest& request, const Context& context,
+// The way of the data, host to device: the stream says that it got here
+// (ready); a mover fills the slot of chunk c and permits it; the stream, which
+// waited for that, copies slot to device and says so (done), which frees the
+// slot. Device to host: a mover permits chunk c when its slot is free; the
+// stream copies device to slot and says so (done); a mover drains the slot and
+// says so (drained), for which the stream waits at the end.
+Engine::Enqueued Engine::EnqueueDeferred(const CopyRequest& request,
+                                         const Context& context,
                                          const Transfer& transfer) const {
   const CUdeviceptr line = context.flags + transfer.line * sizeof(FlagLine);
   std::byte* const ring = ring_memory_.load(std::memory_order_acquire)->bytes();
-  CUstreamBatchMemOpParams operations[2] = {WriteOperation(line + kReadyOffset, transfer.number)};
+  CUstreamBatchMemOpParams operations[2] = {
+      WriteOperation(line + kReadyOffset, transfer.number)};
   for (uint32_t chunk = 0; chunk < transfer.chunks; ++chunk) {
-    operations[1] = WaitOperation(line + kPermittedOffset, transfer.ChunkSequence(chunk));
+    operations[1] =
+        WaitOperation(line + kPermittedOffset, transfer.ChunkSequence(chunk));
     CUresult code = driver_.StreamBatchMemOp(request.stream, 2, operations, 0);
     if (code != CUDA_SUCCESS) {
       return Enqueued{CudaStatus(code, "cuStreamBatchMemOp"), chunk};
@@ -406,59 +495,75 @@ Engine::Enqueued Engine::EnqueueDeferred(const CopyRequest& request, const Conte
                ? driver_.MemcpyHtoDAsync(device, slot, bytes, request.stream)
                : driver_.MemcpyDtoHAsync(slot, device, bytes, request.stream);
     if (code != CUDA_SUCCESS) {
-      return Enqueued{CudaStatus(code, request.direction == Direction::kHostToDevice ? "cuMemcpyHtoDAsync"
-                                                                                     : "cuMemcpyDtoHAsync"),
-                      chunk};
+      return Enqueued{
+          CudaStatus(code, request.direction == Direction::kHostToDevice
+                               ? "cuMemcpyHtoDAsync"
+                               : "cuMemcpyDtoHAsync"),
+          chunk};
     }
-    operations[0] = WriteOperation(line + kDoneOffset, transfer.ChunkSequence(chunk));
+    operations[0] =
+        WriteOperation(line + kDoneOffset, transfer.ChunkSequence(chunk));
   }
   const bool drains = request.direction == Direction::kDeviceToHost;
-  if (drains) operations[1] = WaitOperation(line + kDrainedOffset, transfer.LastSequence());
-  const CUresult code = driver_.StreamBatchMemOp(request.stream, drains ? 2 : 1, operations, 0);
+  if (drains)
+    operations[1] =
+        WaitOperation(line + kDrainedOffset, transfer.LastSequence());
+  const CUresult code =
+      driver_.StreamBatchMemOp(request.stream, drains ? 2 : 1, operations, 0);
   if (code != CUDA_SUCCESS) {
     return Enqueued{CudaStatus(code, "cuStreamBatchMemOp"), transfer.chunks};
   }
   return Enqueued{absl::OkStatus(), transfer.chunks};
 }
 
-Engine::Enqueued Engine::EnqueueIdle(const CopyRequest& request, const Context& context,
+Engine::Enqueued Engine::EnqueueIdle(const CopyRequest& request,
+                                     const Context& context,
                                      const Transfer& transfer) const {
   const std::byte* const slot =
-      ring_memory_.load(std::memory_order_acquire)->bytes() + transfer.slots[0].offset;
-  CUresult code = driver_.MemcpyHtoDAsync(request.device, slot, request.bytes, request.stream);
+      ring_memory_.load(std::memory_order_acquire)->bytes() +
+      transfer.slots[0].offset;
+  CUresult code = driver_.MemcpyHtoDAsync(request.device, slot, request.bytes,
+                                          request.stream);
   if (code != CUDA_SUCCESS) {
     return Enqueued{CudaStatus(code, "cuMemcpyHtoDAsync"), 0};
   }
-  code = driver_.StreamWriteValue32(request.stream,
-                                    context.flags + transfer.line * sizeof(FlagLine) + kDoneOffset,
-                                    transfer.LastSequence(), CU_STREAM_WRITE_VALUE_DEFAULT);
+  code = driver_.StreamWriteValue32(
+      request.stream,
+      context.flags + transfer.line * sizeof(FlagLine) + kDoneOffset,
+      transfer.LastSequence(), CU_STREAM_WRITE_VALUE_DEFAULT);
   if (code != CUDA_SUCCESS) {
     return Enqueued{CudaStatus(code, "cuStreamWriteValue32"), 1};
   }
   return Enqueued{absl::OkStatus(), 1};
 }
 
-// A call failed after `chunks` copies were accepted. The movers are told first; then one more write tells when those
-// copies are over. Without it nobody can know.
-void Engine::EndEarly(const CopyRequest& request, const Context& context, Transfer& transfer, uint32_t chunks) {
+// A call failed after `chunks` copies were accepted. The movers are told first;
+// then one more write tells when those copies are over. Without it nobody can
+// know.
+void Engine::EndEarly(const CopyRequest& request, const Context& context,
+                      Transfer& transfer, uint32_t chunks) {
   {
     absl::MutexLock lock(&mutex_);
     core_->CutShort(transfer, chunks);
   }
   const CUdeviceptr line = context.flags + transfer.line * sizeof(FlagLine);
-  const CUresult code = driver_.StreamWriteValue32(request.stream, line + kDoneOffset, transfer.LastSequence(),
-                                                   CU_STREAM_WRITE_VALUE_DEFAULT);
+  const CUresult code = driver_.StreamWriteValue32(
+      request.stream, line + kDoneOffset, transfer.LastSequence(),
+      CU_STREAM_WRITE_VALUE_DEFAULT);
   absl::MutexLock lock(&mutex_);
   if (code != CUDA_SUCCESS) core_->Lose(transfer);
   while (transfer.moves_in_progress > 0) {
-    around_.parking->Await(mutex_, "movers leave a transfer that ended early",
-                           [&] { return transfer.moves_in_progress == 0; }, kProbeNanos);
+    around_.parking->Await(
+        mutex_, "movers leave a transfer that ended early",
+        [&] { return transfer.moves_in_progress == 0; }, kProbeNanos);
   }
 }
 
-// --- Waiting --------------------------------------------------------------------------------------------------------
+// --- Waiting
+// --------------------------------------------------------------------------------------------------------
 
-absl::Status Engine::WaitFor(const std::shared_ptr<Transfer>& transfer, const Context& context) {
+absl::Status Engine::WaitFor(const std::shared_ptr<Transfer>& transfer,
+                             const Context& context) {
   uint64_t probed_nanos = around_.parking->NowNanos();
   for (;;) {
     Move move;
@@ -473,7 +578,8 @@ absl::Status Engine::WaitFor(const std::shared_ptr<Transfer>& transfer, const Co
         around_.parking->Await(
             mutex_, "a synchronous copy",
             [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-              return transfer->retired || transfer->lost || core_->CanProgress(*transfer);
+              return transfer->retired || transfer->lost ||
+                     core_->CanProgress(*transfer);
             },
             kLookNanos);
       }
@@ -490,7 +596,10 @@ absl::Status Engine::WaitFor(const std::shared_ptr<Transfer>& transfer, const Co
     }
   }
   absl::Status status = Probe(context);
-  return status.ok() ? CudaStatus(CUDA_ERROR_UNKNOWN, "a synchronous copy whose end the driver refused") : status;
+  return status.ok()
+             ? CudaStatus(CUDA_ERROR_UNKNOWN,
+                          "a synchronous copy whose end the driver refused")
+             : status;
 }
 
 absl::Status Engine::Probe(const Context& context) {
@@ -501,7 +610,8 @@ absl::Status Engine::Probe(const Context& context) {
     status = scope.status();
     if (status.ok()) {
       const CUresult code = driver_.EventQuery(context.probe);
-      if (code == CUDA_SUCCESS || code == CUDA_ERROR_NOT_READY) return absl::OkStatus();
+      if (code == CUDA_SUCCESS || code == CUDA_ERROR_NOT_READY)
+        return absl::OkStatus();
       status = CudaStatus(code, "the context of a copy in flight");
     }
   }
@@ -519,7 +629,9 @@ void Engine::WaitForHost(const void* begin, size_t bytes) {
       if (core_ == nullptr || !core_->TouchesHost(first, first + bytes)) return;
       if (around_.parking->Await(
               mutex_, "copies of a block that is being freed",
-              [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !core_->TouchesHost(first, first + bytes); },
+              [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                return !core_->TouchesHost(first, first + bytes);
+              },
               kProbeNanos)) {
         return;
       }
@@ -527,14 +639,17 @@ void Engine::WaitForHost(const void* begin, size_t bytes) {
     std::vector<const Context*> contexts;
     {
       absl::MutexLock lock(&setup_mutex_);
-      for (const auto& [handle, context] : contexts_) contexts.push_back(context);
+      for (const auto& [handle, context] : contexts_)
+        contexts.push_back(context);
     }
-    // The free itself succeeds, also when the context that the copies were of is lost.
+    // The free itself succeeds, also when the context that the copies were of
+    // is lost.
     for (const Context* context : contexts) Probe(*context).IgnoreError();
   }
 }
 
-// --- Moving ---------------------------------------------------------------------------------------------------------
+// --- Moving
+// ---------------------------------------------------------------------------------------------------------
 
 void Engine::CarryOut(const Move& move) const {
   if (move.transfer->direction == Direction::kHostToDevice) {
@@ -578,7 +693,8 @@ void Engine::MoverBody() {
   }
 }
 
-// The one mover that watches the flags: spinning at first, then ever so often. False when the pool stops.
+// The one mover that watches the flags: spinning at first, then ever so often.
+// False when the pool stops.
 bool Engine::PollForMove(Move* move) {
   uint64_t since = os::MonotonicNanos();
   while (!movers_->stopping()) {
@@ -604,23 +720,27 @@ bool Engine::PollForMove(Move* move) {
   return false;
 }
 
-// The others spin for a while on a word that the polling one raises, then sleep until it does.
+// The others spin for a while on a word that the polling one raises, then sleep
+// until it does.
 void Engine::FollowPoller() {
   const uint64_t seen = work_epoch_.load(std::memory_order_acquire);
   const uint64_t since = os::MonotonicNanos();
   while (os::MonotonicNanos() - since < kSpinNanos) {
-    if (work_epoch_.load(std::memory_order_acquire) != seen || movers_->stopping() ||
-        !polling_.load(std::memory_order_acquire)) {
+    if (work_epoch_.load(std::memory_order_acquire) != seen ||
+        movers_->stopping() || !polling_.load(std::memory_order_acquire)) {
       return;
     }
     if (nothing_outstanding_.load(std::memory_order_relaxed)) break;
     for (int i = 0; i < 32; ++i) os::CpuPause();
   }
   absl::MutexLock lock(&mutex_);
-  while (work_epoch_.load(std::memory_order_acquire) == seen && !movers_->stopping()) work_.Wait(&mutex_);
+  while (work_epoch_.load(std::memory_order_acquire) == seen &&
+         !movers_->stopping())
+    work_.Wait(&mutex_);
 }
 
-// --- Looking --------------------------------------------------------------------------------------------------------
+// --- Looking
+// --------------------------------------------------------------------------------------------------------
 
 absl::Status Engine::ring_status() const {
   absl::MutexLock lock(&setup_mutex_);
@@ -654,7 +774,8 @@ bool Engine::CanStep() const {
 
 bool Engine::StepTake(Move* move) {
   absl::MutexLock lock(&mutex_);
-  return core_ != nullptr && core_->Take(around_.parking->NowNanos(), nullptr, move);
+  return core_ != nullptr &&
+         core_->Take(around_.parking->NowNanos(), nullptr, move);
 }
 
 void Engine::CheckInvariants() const {

@@ -1,14 +1,19 @@
 // The engine: copies between staged blocks and device memory, through the ring.
 //
-// A copy is enqueued whole on the program's own stream: per chunk a wait for a flag, the copy between slot and device, and a write that
-// says so. Movers, threads of the engine that make no CUDA call, fill and drain the slots when the stream gets there. A
-// synchronous copy is the same, with a caller that helps to move bytes and then waits.
+// A copy is enqueued whole on the program's own stream: per chunk a wait for a
+// flag, the copy between slot and device, and a write that says so. Movers,
+// threads of the engine that make no CUDA call, fill and drain the slots when
+// the stream gets there. A synchronous copy is the same, with a caller that
+// helps to move bytes and then waits.
 //
-// Thread-safe. The ring is made at the first copy; nothing is pinned before. Calls make CUDA calls on the calling thread,
-// in the stream's context, never under a lock that a mover takes, and leave the current context as it was.
+// Thread-safe. The ring is made at the first copy; nothing is pinned before.
+// Calls make CUDA calls on the calling thread, in the stream's context, never
+// under a lock that a mover takes, and leave the current context as it was.
 //
-// Which layer does what: the caller (the host layer's owner) knows which addresses are staged blocks and what else can be done with one
-// when the ring cannot take a copy: pin the block in place, or leave the copy to the driver's pageable path.
+// Which layer does what: the caller (the host layer's owner) knows which
+// addresses are staged blocks and what else can be done with one when the ring
+// cannot take a copy: pin the block in place, or leave the copy to the driver's
+// pageable path.
 
 #ifndef PINRING_SRC_ENGINE_ENGINE_H_
 #define PINRING_SRC_ENGINE_ENGINE_H_
@@ -42,7 +47,8 @@ namespace pinring {
 struct EngineOptions {
   size_t ring_bytes = size_t{64} << 20;
   DivisionRules division;
-  // 0: as many as the processors that the process may use deserve. Negative: none, for scheduled tests, which step them.
+  // 0: as many as the processors that the process may use deserve. Negative:
+  // none, for scheduled tests, which step them.
   int movers = 0;
   copy::KernelSet kernels;
   size_t piece_bytes = size_t{512} << 10;
@@ -55,7 +61,8 @@ struct EngineOptions {
 struct EngineSurroundings {
   const Driver* driver = nullptr;
   Parking* parking = nullptr;
-  // Asks for `bytes` of really pinned memory for the ring, before it is pinned; false: over the limit. And gives them back.
+  // Asks for `bytes` of really pinned memory for the ring, before it is pinned;
+  // false: over the limit. And gives them back.
   std::function<bool(size_t bytes)> charge_ring;
   std::function<void(size_t bytes)> release_ring;
 };
@@ -64,23 +71,27 @@ struct CopyRequest {
   Direction direction = Direction::kHostToDevice;
   void* host = nullptr;  // the whole range lies in one staged block
   CUdeviceptr device = 0;
-  size_t bytes = 0;      // > 0
-  CUstream stream = nullptr;  // 0 is the legacy default stream, CU_STREAM_PER_THREAD as such
-  bool wait = false;     // a synchronous copy
+  size_t bytes = 0;  // > 0
+  CUstream stream =
+      nullptr;  // 0 is the legacy default stream, CU_STREAM_PER_THREAD as such
+  bool wait = false;  // a synchronous copy
 };
 
 // What became of a copy that the driver raised no objection to.
 enum class CopyOutcome {
   // Through the ring:
   kDeferred,  // enqueued; the bytes move when the stream gets there
-  kIdle,      // host to device on an idle stream: filled by the caller, enqueued
-  kSync,      // done
+  kIdle,  // host to device on an idle stream: filled by the caller, enqueued
+  kSync,  // done
   // Not begun, nothing was enqueued, for want of:
-  kNoSlot,         // slots: too many streams hold staged work
-  kTooDeep,        // room in the driver's queue: the slots to be had are so small that the call might block behind the program's gate
-  kCapturing,      // a stream that runs: it is being captured
-  kNoRing,         // the ring: it could not be made (see ring_status), or the device has no stream memory operations
-  kNotDevice,      // device memory at the other end: the driver decides what to do with the pair
+  kNoSlot,     // slots: too many streams hold staged work
+  kTooDeep,    // room in the driver's queue: the slots to be had are so small
+               // that the call might block behind the program's gate
+  kCapturing,  // a stream that runs: it is being captured
+  kNoRing,  // the ring: it could not be made (see ring_status), or the device
+            // has no stream memory operations
+  kNotDevice,  // device memory at the other end: the driver decides what to do
+               // with the pair
 };
 
 struct CopyResult {
@@ -91,18 +102,22 @@ struct CopyResult {
 class Engine {
  public:
   Engine(const EngineOptions& options, const EngineSurroundings& surroundings);
-  // Stops the movers. Transfers still outstanding are never finished: wait for them first. The ring stays pinned if any are.
+  // Stops the movers. Transfers still outstanding are never finished: wait for
+  // them first. The ring stays pinned if any are.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Copies as cuMemcpyHtoDAsync / cuMemcpyDtoHAsync (or, with `wait`, their synchronous forms) do with pinned memory. May block only for
-  // another thread's enqueueing on the same stream, as the driver's own calls do, and for `wait`.
-  // Errors: what the driver answers, by the same code; a range that is not device memory to its end answers
-  // CUDA_ERROR_INVALID_VALUE before anything moves.
+  // Copies as cuMemcpyHtoDAsync / cuMemcpyDtoHAsync (or, with `wait`, their
+  // synchronous forms) do with pinned memory. May block only for another
+  // thread's enqueueing on the same stream, as the driver's own calls do, and
+  // for `wait`. Errors: what the driver answers, by the same code; a range that
+  // is not device memory to its end answers CUDA_ERROR_INVALID_VALUE before
+  // anything moves.
   [[nodiscard]] absl::StatusOr<CopyResult> Copy(const CopyRequest& request);
 
-  // Waits until no transfer from or to [begin, begin + bytes) is outstanding. Transfers of a lost context are not waited for.
+  // Waits until no transfer from or to [begin, begin + bytes) is outstanding.
+  // Transfers of a lost context are not waited for.
   void WaitForHost(const void* begin, size_t bytes);
 
   // Why the ring is not there: OK while it was not needed yet or exists.
@@ -113,11 +128,13 @@ class Engine {
   // Transfers that were published and have not retired.
   [[nodiscard]] size_t outstanding() const;
 
-  // In the child of fork: the ring is not there, the movers are not there; every copy answers CUDA_ERROR_NOT_INITIALIZED.
+  // In the child of fork: the ring is not there, the movers are not there;
+  // every copy answers CUDA_ERROR_NOT_INITIALIZED.
   void AbandonAfterFork();
 
-  // For scheduled tests, which have no movers: one mover's step, in its parts. StepTake observes and may take a move; the test carries it out
-  // (CarryOut) and finishes it.
+  // For scheduled tests, which have no movers: one mover's step, in its parts.
+  // StepTake observes and may take a move; the test carries it out (CarryOut)
+  // and finishes it.
   [[nodiscard]] bool CanStep() const;
   [[nodiscard]] bool StepTake(Move* move);
   void CarryOut(const Move& move) const;
@@ -125,12 +142,16 @@ class Engine {
   void CheckInvariants() const;
 
  private:
-  // What the engine needs to know about a context. Kept for good: transfers name it.
+  // What the engine needs to know about a context. Kept for good: transfers
+  // name it.
   struct Context {
     CUcontext handle = nullptr;
-    unsigned long long id = 0;  // tells a new context with the handle of an old one apart, where the driver can
-    CUdeviceptr flags = 0;      // the flag lines, as this context's device sees them
-    CUevent probe = nullptr;    // never recorded: a query answers the context's sticky error and waits for nothing
+    unsigned long long id = 0;  // tells a new context with the handle of an old
+                                // one apart, where the driver can
+    CUdeviceptr flags =
+        0;  // the flag lines, as this context's device sees them
+    CUevent probe = nullptr;  // never recorded: a query answers the context's
+                              // sticky error and waits for nothing
   };
   class ContextScope;
   // How the driver took a transfer's operations.
@@ -143,16 +164,25 @@ class Engine {
   absl::StatusOr<const Context*> FindContext(CUcontext handle);
   absl::Status EnsureRing();
   absl::StatusOr<std::unique_ptr<RingMemory>> MakeRing();
-  absl::Status CheckDeviceRange(const CopyRequest& request, bool* device_memory) const;
-  absl::StatusOr<StreamKey> KeyOf(CUstream stream, const Context& context) const;
+  absl::Status CheckDeviceRange(const CopyRequest& request,
+                                bool* device_memory) const;
+  absl::StatusOr<StreamKey> KeyOf(CUstream stream,
+                                  const Context& context) const;
   absl::StatusOr<CopyResult> CopyInContext(const CopyRequest& request);
-  absl::StatusOr<CopyResult> CopyThroughRing(const CopyRequest& request, const Context& context,
-                                             const StreamKey& key, bool idle, bool non_blocking);
-  Enqueued EnqueueDeferred(const CopyRequest& request, const Context& context, const Transfer& transfer) const;
-  Enqueued EnqueueIdle(const CopyRequest& request, const Context& context, const Transfer& transfer) const;
-  void EndEarly(const CopyRequest& request, const Context& context, Transfer& transfer, uint32_t chunks);
-  absl::Status WaitFor(const std::shared_ptr<Transfer>& transfer, const Context& context);
-  // Asks the context for its sticky error; its transfers are lost if it has one.
+  absl::StatusOr<CopyResult> CopyThroughRing(const CopyRequest& request,
+                                             const Context& context,
+                                             const StreamKey& key, bool idle,
+                                             bool non_blocking);
+  Enqueued EnqueueDeferred(const CopyRequest& request, const Context& context,
+                           const Transfer& transfer) const;
+  Enqueued EnqueueIdle(const CopyRequest& request, const Context& context,
+                       const Transfer& transfer) const;
+  void EndEarly(const CopyRequest& request, const Context& context,
+                Transfer& transfer, uint32_t chunks);
+  absl::Status WaitFor(const std::shared_ptr<Transfer>& transfer,
+                       const Context& context);
+  // Asks the context for its sticky error; its transfers are lost if it has
+  // one.
   absl::Status Probe(const Context& context);
 
   bool TakeMove(const Transfer* only, Move* move);
@@ -165,27 +195,38 @@ class Engine {
   const Driver& driver_;
   std::atomic<bool> abandoned_{false};
 
-  // Taken by movers: no CUDA call is made under it, and nothing that holds it waits for one.
+  // Taken by movers: no CUDA call is made under it, and nothing that holds it
+  // waits for one.
   mutable absl::Mutex mutex_;
-  std::unique_ptr<Core> core_ ABSL_GUARDED_BY(mutex_);  // null until the ring exists
-  // Streams that a thread is enqueueing a transfer on: published to and enqueued by one thread at a time.
+  std::unique_ptr<Core> core_
+      ABSL_GUARDED_BY(mutex_);  // null until the ring exists
+  // Streams that a thread is enqueueing a transfer on: published to and
+  // enqueued by one thread at a time.
   absl::flat_hash_set<StreamKey> enqueueing_ ABSL_GUARDED_BY(mutex_);
-  absl::CondVar published_;  // for the mover that polls: there is something outstanding
-  absl::CondVar work_;       // for the others: there is more to move than the polling one took
+  absl::CondVar
+      published_;  // for the mover that polls: there is something outstanding
+  absl::CondVar
+      work_;  // for the others: there is more to move than the polling one took
 
-  // Contexts and the ring's creation. Never held across a CUDA call: `making_` stands for that.
+  // Contexts and the ring's creation. Never held across a CUDA call: `making_`
+  // stands for that.
   mutable absl::Mutex setup_mutex_;
   bool making_ ABSL_GUARDED_BY(setup_mutex_) = false;
   absl::Status ring_status_ ABSL_GUARDED_BY(setup_mutex_);
   std::unique_ptr<RingMemory> ring_ ABSL_GUARDED_BY(setup_mutex_);
-  absl::flat_hash_map<CUcontext, const Context*> contexts_ ABSL_GUARDED_BY(setup_mutex_);
-  std::vector<std::unique_ptr<const Context>> all_contexts_ ABSL_GUARDED_BY(setup_mutex_);
-  // ring_, for those who need no lock: the release store after it was made pairs with their acquire load.
+  absl::flat_hash_map<CUcontext, const Context*> contexts_
+      ABSL_GUARDED_BY(setup_mutex_);
+  std::vector<std::unique_ptr<const Context>> all_contexts_
+      ABSL_GUARDED_BY(setup_mutex_);
+  // ring_, for those who need no lock: the release store after it was made
+  // pairs with their acquire load.
   std::atomic<RingMemory*> ring_memory_{nullptr};
 
-  std::atomic<bool> polling_{false};        // one mover watches the flags
-  std::atomic<bool> nothing_outstanding_{false};  // a hint: the polling one sleeps until something is
-  std::atomic<uint64_t> work_epoch_{0};     // raised under mutex_ when the others should look
+  std::atomic<bool> polling_{false};  // one mover watches the flags
+  std::atomic<bool> nothing_outstanding_{
+      false};  // a hint: the polling one sleeps until something is
+  std::atomic<uint64_t> work_epoch_{
+      0};  // raised under mutex_ when the others should look
   std::unique_ptr<copy::WorkerPool> movers_;
 };
 

@@ -7,16 +7,17 @@
 namespace pinring {
 namespace {
 
-// What is waited for is mostly a flag that the device writes, which wakes nobody: look often for as long as a copy of
-// some MiB takes, then ever less often.
+// What is waited for is mostly a flag that the device writes, which wakes
+// nobody: look often for as long as a copy of some MiB takes, then ever less
+// often.
 constexpr uint64_t kSpinNanos = 200'000;
 constexpr int kPausesPerLook = 64;
 constexpr uint64_t kSleepMicros = 50;
 
 }  // namespace
 
-bool ThreadParking::Await(absl::Mutex& mutex, const char* /*why*/, absl::FunctionRef<bool()> ready,
-                          uint64_t max_nanos) {
+bool ThreadParking::Await(absl::Mutex& mutex, const char* /*why*/,
+                          absl::FunctionRef<bool()> ready, uint64_t max_nanos) {
   const uint64_t begin = os::MonotonicNanos();
   uint64_t waited = 0;
   while (!ready() && waited < max_nanos) {

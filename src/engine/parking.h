@@ -1,7 +1,8 @@
 // How a thread of the engine blocks.
 //
-// The engine waits only here, so that a test can run it under a scheduler of its own: with real threads a wait ends when another thread
-// leaves the lock or time has passed; under a scheduler when a step has made the condition true.
+// The engine waits only here, so that a test can run it under a scheduler of
+// its own: with real threads a wait ends when another thread leaves the lock or
+// time has passed; under a scheduler when a step has made the condition true.
 
 #ifndef PINRING_SRC_ENGINE_PARKING_H_
 #define PINRING_SRC_ENGINE_PARKING_H_
@@ -18,18 +19,22 @@ class Parking {
  public:
   virtual ~Parking() = default;
 
-  // Waits, without the lock meanwhile, until ready() (evaluated under the lock, changes nothing) or until max_nanos have passed where
-  // there is a clock. Returns ready().
-  virtual bool Await(absl::Mutex& mutex, const char* why, absl::FunctionRef<bool()> ready, uint64_t max_nanos)
+  // Waits, without the lock meanwhile, until ready() (evaluated under the lock,
+  // changes nothing) or until max_nanos have passed where there is a clock.
+  // Returns ready().
+  virtual bool Await(absl::Mutex& mutex, const char* why,
+                     absl::FunctionRef<bool()> ready, uint64_t max_nanos)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) = 0;
-  // The clock that waits are measured with, in nanoseconds; 0 where there is none.
+  // The clock that waits are measured with, in nanoseconds; 0 where there is
+  // none.
   virtual uint64_t NowNanos() = 0;
 };
 
 // Real threads and the real clock.
 class ThreadParking final : public Parking {
  public:
-  bool Await(absl::Mutex& mutex, const char* why, absl::FunctionRef<bool()> ready, uint64_t max_nanos) override
+  bool Await(absl::Mutex& mutex, const char* why,
+             absl::FunctionRef<bool()> ready, uint64_t max_nanos) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   uint64_t NowNanos() override;
 };

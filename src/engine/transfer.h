@@ -15,7 +15,8 @@ namespace pinring {
 
 enum class Direction : uint8_t { kHostToDevice, kDeviceToHost };
 
-// The stream that a copy was enqueued to. A stream's handle can come back for another stream after it is destroyed, its id not.
+// The stream that a copy was enqueued to. A stream's handle can come back for
+// another stream after it is destroyed, its id not.
 struct StreamKey {
   const void* context = nullptr;
   uint64_t stream_id = 0;
@@ -47,17 +48,20 @@ struct Transfer {
   uint32_t chunks = 0;
   const void* context = nullptr;
   uint32_t line = 0;
-  Sequence number = 0;  // of the line's transfers
-  Sequence first = 0;   // chunk i has the sequence number first + 1 + i
-  std::vector<Slot> slots;         // chunk i goes through slots[i % slots.size()]
-  std::vector<SlotUse> previous;   // who used slots[i] before this transfer
-  bool prefilled = false;          // the caller fills the only chunk itself, before it enqueues the copy
+  Sequence number = 0;      // of the line's transfers
+  Sequence first = 0;       // chunk i has the sequence number first + 1 + i
+  std::vector<Slot> slots;  // chunk i goes through slots[i % slots.size()]
+  std::vector<SlotUse> previous;  // who used slots[i] before this transfer
+  bool prefilled = false;  // the caller fills the only chunk itself, before it
+                           // enqueues the copy
 
-  // Chunks that were enqueued: all of them, or fewer once a driver call has failed half-way.
+  // Chunks that were enqueued: all of them, or fewer once a driver call has
+  // failed half-way.
   uint32_t end = 0;
   uint32_t permitted = 0;  // chunks the stream may copy
-  uint32_t drained = 0;    // device to host: chunks that are in the host's memory
-  // Pieces of chunks are handed to movers in order; `moved` counts what has arrived, for the chunk that is in that slot now.
+  uint32_t drained = 0;  // device to host: chunks that are in the host's memory
+  // Pieces of chunks are handed to movers in order; `moved` counts what has
+  // arrived, for the chunk that is in that slot now.
   uint32_t claim_chunk = 0;
   size_t claim_offset = 0;
   std::vector<size_t> moved;
@@ -66,16 +70,22 @@ struct Transfer {
 
   // All bytes have arrived and the slots are free again.
   bool retired = false;
-  // It never will: its context is lost, or the driver refused to end it. Its slots stay in quarantine.
+  // It never will: its context is lost, or the driver refused to end it. Its
+  // slots stay in quarantine.
   bool lost = false;
 
   Sequence ChunkSequence(uint32_t chunk) const { return first + 1 + chunk; }
   Sequence LastSequence() const { return first + chunks; }
-  uint64_t ChunkOffset(uint32_t chunk) const { return uint64_t{chunk} * chunk_bytes; }
-  size_t ChunkBytes(uint32_t chunk) const {
-    return static_cast<size_t>(std::min<uint64_t>(chunk_bytes, bytes - ChunkOffset(chunk)));
+  uint64_t ChunkOffset(uint32_t chunk) const {
+    return uint64_t{chunk} * chunk_bytes;
   }
-  const Slot& ChunkSlot(uint32_t chunk) const { return slots[chunk % slots.size()]; }
+  size_t ChunkBytes(uint32_t chunk) const {
+    return static_cast<size_t>(
+        std::min<uint64_t>(chunk_bytes, bytes - ChunkOffset(chunk)));
+  }
+  const Slot& ChunkSlot(uint32_t chunk) const {
+    return slots[chunk % slots.size()];
+  }
 };
 
 }  // namespace pinring

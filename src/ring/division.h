@@ -1,8 +1,10 @@
 // How much of the ring a transfer may take.
 //
-// One busy stream wants half of the ring or more to run at the speed of the link; eight want an eighth each; a thousand
-// must each get something. What a stream takes cannot be taken back while it is stalled. So a transfer's share is
-// decided when it is enqueued, from its size and from what is free, and a reserve of small slots is left for the streams to come.
+// One busy stream wants half of the ring or more to run at the speed of the
+// link; eight want an eighth each; a thousand must each get something. What a
+// stream takes cannot be taken back while it is stalled. So a transfer's share
+// is decided when it is enqueued, from its size and from what is free, and a
+// reserve of small slots is left for the streams to come.
 //
 // Pure functions: no state, no clock.
 
@@ -14,8 +16,8 @@
 namespace pinring {
 
 struct DivisionRules {
-  // 0 means that the division decides. Set together for tests: every transfer then takes `slots_per_stream` slots of
-  // `slot_bytes`.
+  // 0 means that the division decides. Set together for tests: every transfer
+  // then takes `slots_per_stream` slots of `slot_bytes`.
   size_t slot_bytes = 0;
   size_t slots_per_stream = 0;
 };
@@ -38,8 +40,8 @@ struct Demand {
 struct Supply {
   size_t ring_bytes = 0;
   size_t unit_bytes = 0;
-  size_t free_bytes = 0;           // outside the reserve
-  size_t reserve_bytes = 0;        // the whole reserve
+  size_t free_bytes = 0;     // outside the reserve
+  size_t reserve_bytes = 0;  // the whole reserve
   size_t free_reserved_bytes = 0;
 };
 
@@ -49,19 +51,27 @@ struct Share {
   bool reserved = false;  // from the reserve
 };
 
-// The driver's queues hold about 1,020 operations, and a chunk takes two; a call that finds its queue full blocks, which
-// hangs a program that would open its gate next. Copies of streams that share a queue with a held one stand behind it
-// too. So a transfer has at most this many chunks: with the ring to itself, and beside others.
+// The driver's queues hold about 1,020 operations, and a chunk takes two; a
+// call that finds its queue full blocks, which hangs a program that would open
+// its gate next. Copies of streams that share a queue with a held one stand
+// behind it too. So a transfer has at most this many chunks: with the ring to
+// itself, and beside others.
 inline constexpr size_t kMaxChunks = 480;
 inline constexpr size_t kMaxChunksBesideOthers = 160;
 
-constexpr size_t MaxChunks(size_t streams) { return streams > 1 ? kMaxChunksBesideOthers : kMaxChunks; }
+constexpr size_t MaxChunks(size_t streams) {
+  return streams > 1 ? kMaxChunksBesideOthers : kMaxChunks;
+}
 
-// The share that `demand` deserves, first choice. The caller halves it (HalveShare) while the arena has no such slots.
-[[nodiscard]] Share DivideRing(const DivisionRules& rules, const Demand& demand, const Supply& supply);
+// The share that `demand` deserves, first choice. The caller halves it
+// (HalveShare) while the arena has no such slots.
+[[nodiscard]] Share DivideRing(const DivisionRules& rules, const Demand& demand,
+                               const Supply& supply);
 
-// The next smaller share, with fewer or smaller slots; slots is 0 where there is none.
-[[nodiscard]] Share HalveShare(const DivisionRules& rules, const Share& share, size_t unit_bytes);
+// The next smaller share, with fewer or smaller slots; slots is 0 where there
+// is none.
+[[nodiscard]] Share HalveShare(const DivisionRules& rules, const Share& share,
+                               size_t unit_bytes);
 
 }  // namespace pinring
 

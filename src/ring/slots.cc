@@ -24,7 +24,8 @@ std::optional<Slot> SlotArena::TakeFrom(Part& part, size_t bytes) {
     const auto [offset, extent_bytes] = *it;
     if (extent_bytes < bytes) continue;
     part.extents.erase(it);
-    if (extent_bytes > bytes) part.extents[offset + bytes] = extent_bytes - bytes;
+    if (extent_bytes > bytes)
+      part.extents[offset + bytes] = extent_bytes - bytes;
     part.free_bytes -= bytes;
     return Slot{offset, bytes};
   }
@@ -62,8 +63,10 @@ void SlotArena::CheckPart(const Part& part, size_t begin, size_t end) const {
   size_t previous_end = begin;
   bool first = true;
   for (const auto& [offset, bytes] : part.extents) {
-    PINRING_CHECK(bytes > 0 && bytes % unit_bytes_ == 0, "extent is no multiple of the unit");
-    PINRING_CHECK(first ? offset >= begin : offset > previous_end, "free extents touch or overlap");
+    PINRING_CHECK(bytes > 0 && bytes % unit_bytes_ == 0,
+                  "extent is no multiple of the unit");
+    PINRING_CHECK(first ? offset >= begin : offset > previous_end,
+                  "free extents touch or overlap");
     PINRING_CHECK(offset + bytes <= end, "extent leaves its part");
     previous_end = offset + bytes;
     sum += bytes;

@@ -40,12 +40,12 @@ const Block* MemoryMap::FindOverlap(const void* base, size_t bytes) const {
 
 const Block* MemoryMap::Allocate(MemoryKind kind, size_t bytes, int device,
                                  unsigned flags) {
-  auto* memory =
-      static_cast<char*>(::operator new(bytes, kAlignment, std::nothrow));
+  std::unique_ptr<char, FreeStorage> memory(
+      static_cast<char*>(::operator new(bytes, kAlignment, std::nothrow)));
   if (memory == nullptr) return nullptr;
-  std::memset(memory, kFreshByte, std::min(bytes, kFilledBytes));
-  return Add({kind, memory, bytes, device, flags, 0,
-              std::unique_ptr<char, FreeStorage>(memory)});
+  std::memset(memory.get(), kFreshByte, std::min(bytes, kFilledBytes));
+  char* const base = memory.get();
+  return Add({kind, base, bytes, device, flags, 0, std::move(memory)});
 }
 
 const Block* MemoryMap::Register(void* base, size_t bytes, int device,

@@ -6,9 +6,9 @@
 // at once, synchronous ones when done. From pageable memory to the device: the
 // source is read into the driver's staging during the call, after the stream's
 // earlier work if the call is synchronous (documented), whatever holds the
-// stream if not, up to 1 MiB; more than that waits (measured). To pageable memory: done on return.
-// Host to host: the call waits for all the device's work, and copies itself.
-// Between devices: never waited for.
+// stream if not, up to 1 MiB; more than that waits (measured). To pageable
+// memory: done on return. Host to host: the call waits for all the device's
+// work, and copies itself. Between devices: never waited for.
 
 #include <algorithm>
 #include <cstring>

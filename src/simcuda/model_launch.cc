@@ -24,9 +24,8 @@ CUresult Model::ModuleLoadData(CUmodule* handle, const void* image) {
   Module module;
   module.context = context;
   module.generation = context->generation;
-  module.lazy =
-      options_.lazy_loading &&
-      std::strncmp(static_cast<const char*>(image), kEagerImage, 6) != 0;
+  module.lazy = options_.lazy_loading &&
+                std::strcmp(static_cast<const char*>(image), kEagerImage) != 0;
   for (const auto& [name, kernel] : kernels_) {
     Function function;
     function.context = context;
