@@ -100,7 +100,8 @@ Share DivideRing(const DivisionRules& rules, const Demand& demand,
   // others.
   const size_t most_chunks = MaxChunks(demand.streams);
   const size_t chunk =
-      RoundUpTo(demand.transfer_bytes / most_chunks + 1, supply.unit_bytes);
+      RoundUpTo((demand.transfer_bytes + most_chunks - 1) / most_chunks,
+                supply.unit_bytes);
   small = std::max(small, std::min(2 * chunk, supply.free_reserved_bytes / 16));
   small = std::max(RoundDownTo(small, supply.unit_bytes), supply.unit_bytes);
   return Cut(

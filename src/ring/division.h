@@ -54,13 +54,16 @@ struct Share {
 // The driver's queues hold about 1,020 operations, and a chunk takes two; a
 // call that finds its queue full blocks, which hangs a program that would open
 // its gate next. Copies of streams that share a queue with a held one stand
-// behind it too. So a transfer has at most this many chunks: with the ring to
-// itself, and beside others.
+// behind it too: of the four queues that copies to the device have, the fifth
+// stream shares one. So a transfer that may be stalled has at most this many
+// chunks, when `streams` streams have copies in flight.
 inline constexpr size_t kMaxChunks = 480;
-inline constexpr size_t kMaxChunksBesideOthers = 160;
+inline constexpr size_t kFewestMaxChunks = 128;
 
 constexpr size_t MaxChunks(size_t streams) {
-  return streams > 1 ? kMaxChunksBesideOthers : kMaxChunks;
+  const size_t sharing = streams == 0 ? 1 : (streams + 3) / 4;
+  const size_t most = kMaxChunks / sharing;
+  return most < kFewestMaxChunks ? kFewestMaxChunks : most;
 }
 
 // The share that `demand` deserves, first choice. The caller halves it
