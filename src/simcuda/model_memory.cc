@@ -18,7 +18,7 @@ constexpr unsigned kHostRegisterFlags =
 
 template <typename T>
 void Put(void* value, T what) {
-  std::memcpy(value, &what, sizeof(T));
+  *static_cast<T*>(value) = what;
 }
 
 }  // namespace
