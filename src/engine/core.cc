@@ -585,15 +585,6 @@ bool Core::TouchesHost(const std::byte* begin, const std::byte* end) const {
       });
 }
 
-size_t Core::OwnedBytes(const StreamKey& stream) const {
-  const Owner* owner = FindOwner(stream);
-  size_t bytes = 0;
-  if (owner != nullptr) {
-    for (const Group& group : owner->groups) bytes += group.total_bytes();
-  }
-  return bytes;
-}
-
 void Core::CheckInvariants() const {
   arena_.CheckInvariants();
   size_t held = arena_.free_bytes() + arena_.free_reserved_bytes() +

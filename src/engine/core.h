@@ -122,9 +122,7 @@ class Core {
   [[nodiscard]] size_t outstanding() const { return outstanding_; }
   // No stream owns anything, nothing is left to observe.
   [[nodiscard]] bool idle() const { return active_.empty() && lost_.empty(); }
-  [[nodiscard]] size_t owners() const { return by_key_.size(); }
   [[nodiscard]] size_t quarantined_bytes() const { return quarantined_bytes_; }
-  [[nodiscard]] size_t OwnedBytes(const StreamKey& stream) const;
   void CheckInvariants() const;
 
  private:

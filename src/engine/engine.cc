@@ -590,7 +590,7 @@ absl::Status Engine::WaitFor(const std::shared_ptr<Transfer>& transfer,
       continue;
     }
     const uint64_t now = around_.parking->NowNanos();
-    if (now - probed_nanos >= kProbeNanos || around_.parking->NowNanos() == 0) {
+    if (now - probed_nanos >= kProbeNanos || now == 0) {
       probed_nanos = now;
       if (absl::Status status = Probe(context); !status.ok()) return status;
     }

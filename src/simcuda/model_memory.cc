@@ -1,7 +1,6 @@
 // Device memory, pinned host memory, what a pointer is.
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/str_format.h"
 #include "src/simcuda/model.h"
