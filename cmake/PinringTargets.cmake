@@ -94,8 +94,34 @@ function(pinring_program name)
   endif()
 endfunction()
 
+# pinring_add_test(<name> [ENVIRONMENT <VAR=value>...] COMMAND <command>...)
+#
+# A CTest entry, in the environment that makes a sanitizer's report fail the test that it stands in.
+function(pinring_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ENVIRONMENT;COMMAND")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_COMMAND)
+    message(FATAL_ERROR "pinring_add_test(${name}): no COMMAND, or unexpected ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  set(environment ${arg_ENVIRONMENT})
+  if(PINRING_SANITIZE)
+    list(APPEND environment "PINRING_TEST_PROGRAMS=300")  # Each takes several times as long.
+  endif()
+  if(PINRING_SANITIZE MATCHES "address")
+    list(APPEND environment "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1")
+  endif()
+  if(PINRING_SANITIZE MATCHES "undefined")
+    list(APPEND environment "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1")
+  endif()
+  if(PINRING_SANITIZE STREQUAL "thread")
+    set(suppressions "suppressions=${pinring_SOURCE_DIR}/cmake/tsan.supp:print_suppressions=0")
+    list(APPEND environment "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:${suppressions}")
+  endif()
+  add_test(NAME ${name} COMMAND ${arg_COMMAND})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${PINRING_TEST_TIMEOUT} ENVIRONMENT "${environment}")
+endfunction()
+
 # What pinring_test and pinring_benchmark share: a program linked with `libraries`, and a CTest entry of the same name
-# that runs it with `arguments`. The environment makes a sanitizer's report fail the test that it stands in.
+# that runs it with `arguments`.
 function(pinring_tested_program name libraries arguments labels)
   cmake_parse_arguments(PARSE_ARGV 4 arg "SERIAL" "TIMEOUT" "SOURCES;DEPS;LABELS;ENVIRONMENT")
   if(arg_UNPARSED_ARGUMENTS)
@@ -109,26 +135,11 @@ function(pinring_tested_program name libraries arguments labels)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT ${PINRING_TEST_TIMEOUT})
   endif()
-  set(environment ${arg_ENVIRONMENT})
-  if(PINRING_SANITIZE)
-    list(APPEND environment "PINRING_TEST_PROGRAMS=300")  # Each takes several times as long.
-  endif()
-  if(PINRING_SANITIZE MATCHES "address")
-    list(APPEND environment "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1")
-  endif()
-  if(PINRING_SANITIZE MATCHES "undefined")
-    list(APPEND environment "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1")
-  endif()
-  if(PINRING_SANITIZE STREQUAL "thread")
-    list(APPEND environment
-        "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${pinring_SOURCE_DIR}/cmake/tsan.supp")
-  endif()
-  add_test(NAME ${name} COMMAND ${name} ${arguments})
+  pinring_add_test(${name} ENVIRONMENT ${arg_ENVIRONMENT} COMMAND ${name} ${arguments})
   set_tests_properties(${name} PROPERTIES
       TIMEOUT ${arg_TIMEOUT}
       LABELS "${labels};${arg_LABELS}"
-      RUN_SERIAL ${arg_SERIAL}
-      ENVIRONMENT "${environment}")
+      RUN_SERIAL ${arg_SERIAL})
 endfunction()
 
 # pinring_test(<name> [SOURCES <file>...] [DEPS <target>...] [LABELS <label>...] [TIMEOUT <seconds>]
