@@ -3,8 +3,6 @@
 // no slot is used again before its copy is over.
 
 #include <atomic>
-#include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -13,15 +11,12 @@
 #include "src/driver/status.h"
 #include "src/engine/engine.h"
 #include "src/simcuda/machine.h"
-#include "src/simcuda/scheduler.h"
 #include "tests/support/scheduled_engine.h"
 
 namespace pinring {
 namespace {
 
 using simcuda::Fault;
-using simcuda::Machine;
-using simcuda::Scheduler;
 
 constexpr size_t kBytes = 5 * 1024 + 7;
 
@@ -36,183 +31,87 @@ struct Scenario {
 class FaultRun {
  public:
   FaultRun(const Scenario& scenario, uint64_t seed)
-      : scenario_(scenario),
-        random_(seed),
-        scheduler_(seed),
-        machine_(MachineOptionsOf(), &scheduler_),
-        driver_(machine_.driver()) {}
+      : scenario_(scenario), bench_(seed, 2) {
+    for (CUstream& stream : streams_) stream = bench_.NewStream();
+    for (CUdeviceptr& device : devices_) device = bench_.NewMemory(kBytes);
+  }
 
   // What went wrong, or nothing.
   std::string Run() {
-    SetUp();
-    scheduler_.AddCaller("faulty", [this] { Faulty(); });
-    scheduler_.AddCaller("neighbour", [this] { Neighbour(); });
-    const Scheduler::Outcome outcome = scheduler_.Run(1'000'000);
-    if (outcome.kind != Scheduler::Outcome::kCompleted) {
-      absl::StrAppend(&wrong_, "hang: ", outcome.detail, machine_.Describe());
-    } else {
-      engine_->CheckInvariants();
-      if (engine_->outstanding() != 0) wrong_ += "transfers are left over\n";
-      if (scenario_.end_fails_too != (engine_->quarantined_bytes() != 0) &&
-          failed_) {
-        wrong_ += "quarantine is not what the failure calls for\n";
+    bench_.AddCaller("faulty", [this] { Faulty(); });
+    bench_.AddCaller("neighbour", [this] { Neighbour(); });
+    return bench_.Run([this] {
+      const bool quarantined = bench_.engine().quarantined_bytes() != 0;
+      if (failed_ && scenario_.end_fails_too != quarantined) {
+        bench_.Wrong("quarantine is not what the failure calls for");
       }
-    }
-    for (const std::string& hazard : machine_.Hazards()) {
-      absl::StrAppend(&wrong_, hazard, "\n");
-    }
-    return wrong_;
+    });
   }
   bool failed() const { return failed_; }
 
  private:
-  static simcuda::MachineOptions MachineOptionsOf() {
-    simcuda::MachineOptions options;
-    options.copy_step_bytes = 512;
-    options.small_copy_bytes = 256;
-    return options;
-  }
-
-  void Must(CUresult code, const char* what) {
-    if (code != CUDA_SUCCESS) {
-      absl::StrAppend(&wrong_, what, ": ", CudaCodeName(code), "\n");
-    }
-  }
-
-  std::vector<std::byte> RandomBytes() {
-    std::vector<std::byte> bytes(kBytes);
-    for (std::byte& b : bytes) b = static_cast<std::byte>(random_());
-    return bytes;
-  }
-
-  void SetUp() {
-    Must(driver_.Init(0), "init");
-    Must(driver_.DevicePrimaryCtxRetain(&context_, 0), "retain");
-    Must(driver_.CtxSetCurrent(context_), "set current");
-    machine_.RegisterKernel("hold", {sizeof(void*)}, [](void** parameters) {
-      return (*static_cast<std::atomic<int>**>(parameters[0]))->load() != 0;
-    });
-    CUmodule module = nullptr;
-    Must(driver_.ModuleLoadData(&module, "eager"), "load");
-    Must(driver_.ModuleGetFunction(&hold_, module, "hold"), "function");
-    for (CUstream& stream : streams_) {
-      Must(driver_.StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0),
-           "stream");
-    }
-    for (CUdeviceptr& device : devices_) {
-      Must(driver_.MemAlloc(&device, kBytes), "alloc");
-    }
-    EngineOptions options;
-    options.movers = -1;
-    options.lines = 8;
-    options.piece_bytes = 700;
-    options.division = {1024, 2};
-    options.ring_bytes = 8 * 1024;
-    engine_ = std::make_unique<Engine>(
-        options,
-        EngineSurroundings{&driver_, &parking_, [](size_t) { return true; },
-                           [](size_t) {}});
-    for (int i = 0; i < 2; ++i) {
-      movers_.push_back(std::make_unique<ScheduledMover>(engine_.get()));
-      scheduler_.AddActor(movers_.back().get());
-    }
-  }
-
-  absl::Status Copy(Direction direction, std::vector<std::byte>& host,
-                    CUdeviceptr device, CUstream stream) {
-    absl::StatusOr<CopyResult> result = engine_->Copy(CopyRequest{
-        direction, host.data(), device, host.size(), stream, false});
-    if (result.ok() && result->outcome != CopyOutcome::kDeferred &&
-        result->outcome != CopyOutcome::kIdle) {
-      return absl::ResourceExhaustedError("no slot");
-    }
-    return result.status();
-  }
-
-  void Expect(const std::vector<std::byte>& host, CUdeviceptr device,
-              const char* what) {
-    std::vector<std::byte> there(kBytes);
-    Must(driver_.MemcpyDtoH(there.data(), device, kBytes), "read back");
-    if (there != host) {
-      absl::StrAppend(&wrong_, "wrong bytes: ", what, "\n");
-    }
-  }
-
   void Faulty() {
-    Must(driver_.CtxSetCurrent(context_), "set current");
     const CUstream stream = streams_[0];
-    std::vector<std::byte> before = RandomBytes();
-    std::vector<std::byte> during = RandomBytes();
-    std::vector<std::byte> after = RandomBytes();
+    std::vector<std::byte> before = bench_.RandomBytes(kBytes);
+    std::vector<std::byte> during = bench_.RandomBytes(kBytes);
+    std::vector<std::byte> after = bench_.RandomBytes(kBytes);
     std::vector<std::byte> back(kBytes);
-    if (scenario_.gated) {
-      std::atomic<int>* gate = &gate_;
-      void* parameters[] = {&gate};
-      Must(driver_.LaunchKernel(hold_, 1, 1, 1, 1, 1, 1, 0, stream, parameters,
-                                nullptr),
-           "launch");
-    }
-    Must(CudaCode(Copy(Direction::kHostToDevice, before, devices_[0], stream)),
-         "the copy before");
-    Must(CudaCode(Copy(Direction::kDeviceToHost, back, devices_[0], stream)),
-         "the copy back before");
-    machine_.InjectFault(
+    if (scenario_.gated) bench_.Hold(stream, &gate_);
+    bench_.Must(CudaCode(bench_.Copy(Direction::kHostToDevice, before,
+                                     devices_[0], stream)),
+                "the copy before");
+    bench_.Must(CudaCode(bench_.Copy(Direction::kDeviceToHost, back,
+                                     devices_[0], stream)),
+                "the copy back before");
+    bench_.machine().InjectFault(
         Fault{scenario_.function, scenario_.call, CUDA_ERROR_UNKNOWN, false});
     if (scenario_.end_fails_too) {
-      machine_.InjectFault(
+      bench_.machine().InjectFault(
           Fault{"cuStreamWriteValue32", 0, CUDA_ERROR_UNKNOWN, false});
     }
     const absl::Status status =
-        Copy(scenario_.direction, during, devices_[1], stream);
-    machine_.ClearFaults();
+        bench_.Copy(scenario_.direction, during, devices_[1], stream);
+    bench_.machine().ClearFaults();
     failed_ = !status.ok();
     if (failed_ && CudaCode(status) != CUDA_ERROR_UNKNOWN) {
-      absl::StrAppend(&wrong_, "the code: ", status.ToString(), "\n");
+      bench_.Wrong(absl::StrCat("the code: ", status.ToString()));
     }
     absl::Status next =
-        Copy(Direction::kHostToDevice, after, devices_[2], stream);
+        bench_.Copy(Direction::kHostToDevice, after, devices_[2], stream);
     if (!next.ok() && !absl::IsResourceExhausted(next)) {
-      absl::StrAppend(&wrong_, "the copy after: ", next.ToString(), "\n");
+      bench_.Wrong(absl::StrCat("the copy after: ", next.ToString()));
     }
     gate_ = 1;
-    Must(driver_.StreamSynchronize(stream), "synchronize");
-    Expect(before, devices_[0], "the copy before");
-    if (back != before) wrong_ += "wrong bytes: the copy back before\n";
-    if (next.ok()) Expect(after, devices_[2], "the copy after");
-    engine_->WaitForHost(before.data(), before.size());
-    engine_->WaitForHost(during.data(), during.size());
-    engine_->WaitForHost(after.data(), after.size());
-    engine_->WaitForHost(back.data(), back.size());
+    bench_.Must(bench_.driver().StreamSynchronize(stream), "synchronize");
+    bench_.Expect(before, devices_[0], "the copy before");
+    if (back != before) bench_.Wrong("wrong bytes: the copy back before");
+    if (next.ok()) bench_.Expect(after, devices_[2], "the copy after");
+    for (const auto* host : {&before, &during, &after, &back}) {
+      bench_.engine().WaitForHost(host->data(), host->size());
+    }
   }
 
   // Another stream, to which slots may go.
   void Neighbour() {
-    Must(driver_.CtxSetCurrent(context_), "set current");
     for (int round = 0; round < 3; ++round) {
-      std::vector<std::byte> host = RandomBytes();
+      std::vector<std::byte> host = bench_.RandomBytes(kBytes);
       // The fault may hit a call of this one: then the bytes are nobody's.
       const absl::Status status =
-          Copy(Direction::kHostToDevice, host, devices_[3], streams_[1]);
-      Must(driver_.StreamSynchronize(streams_[1]), "synchronize");
-      engine_->WaitForHost(host.data(), host.size());
-      if (status.ok()) Expect(host, devices_[3], "the neighbour's copy");
+          bench_.Copy(Direction::kHostToDevice, host, devices_[3], streams_[1]);
+      bench_.Must(bench_.driver().StreamSynchronize(streams_[1]),
+                  "synchronize");
+      bench_.engine().WaitForHost(host.data(), host.size());
+      if (status.ok()) {
+        bench_.Expect(host, devices_[3], "the neighbour's copy");
+      }
     }
   }
 
   const Scenario scenario_;
-  std::mt19937_64 random_;
-  Scheduler scheduler_;
-  Machine machine_;
-  const Driver& driver_;
-  ScheduledParking parking_;
-  CUcontext context_ = nullptr;
-  CUfunction hold_ = nullptr;
+  EngineBench bench_;
   std::atomic<int> gate_{0};
   CUstream streams_[2] = {};
   CUdeviceptr devices_[4] = {};
-  std::unique_ptr<Engine> engine_;
-  std::vector<std::unique_ptr<ScheduledMover>> movers_;
-  std::string wrong_;
   bool failed_ = false;
 };
 

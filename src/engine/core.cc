@@ -101,6 +101,8 @@ Core::Published Core::Publish(const StreamKey& stream,
   transfer->end = transfer->chunks;
   transfer->context = stream.context;
   transfer->prefilled = request.prefilled;
+  transfer->reads_early =
+      request.reads_early && request.direction == Direction::kHostToDevice;
   transfer->line = owner->line;
   Line& line = lines_[owner->line];
   transfer->number = ++line.transfers;
@@ -109,6 +111,7 @@ Core::Published Core::Publish(const StreamKey& stream,
   AssignSlots(*owner, *group, *transfer);
 
   owner->queue.push_back(transfer);
+  owner->early += transfer->reads_early ? 1 : 0;
   if (fresh != nullptr) {
     free_lines_.pop_back();
     line_owners_[owner->line] = owner;
@@ -265,6 +268,10 @@ bool Core::SlotFree(const Transfer& transfer, uint32_t chunk) const {
   return UseOver(transfer.previous[chunk]);
 }
 
+bool Core::Reached(uint32_t line, Sequence number) const {
+  return AtLeast(flags_[line].ready.load(std::memory_order_acquire), number);
+}
+
 bool Core::UseOver(const SlotUse& use) const {
   if (!use.used) return true;
   const FlagLine& flags = flags_[use.line];
@@ -273,24 +280,33 @@ bool Core::UseOver(const SlotUse& use) const {
              : AtLeast(flags.done.load(std::memory_order_acquire), use.chunk);
 }
 
+// Whether the stream may copy the next chunk, as far as its slot goes.
+bool Core::NextChunkReady(const Transfer& transfer) const {
+  const uint32_t chunk = transfer.permitted;
+  if (transfer.direction == Direction::kDeviceToHost) {
+    return SlotFree(transfer, chunk);
+  }
+  return transfer.moved[chunk % transfer.slots.size()] ==
+         transfer.ChunkBytes(chunk);
+}
+
 // A device-to-host chunk is permitted as soon as its slot is free, before the
-// stream gets there; a host-to-device chunk when its bytes are in the slot
-// (Finish). `permitted` rises in the order of the line's chunks.
+// stream gets there; a host-to-device chunk when its bytes are in the slot.
+// `permitted` rises in the order of the line's chunks: one that was filled
+// early waits here for those before it, whose slots may be empty.
 bool Core::Permit(Owner& owner) {
   bool changed = false;
   while (owner.permit_at < owner.queue.size()) {
     Transfer& transfer = *owner.queue[owner.permit_at];
     if (transfer.lost)
       break;  // the line is let go once all before it is over (Release)
-    if (transfer.direction == Direction::kDeviceToHost) {
-      while (transfer.permitted < transfer.end &&
-             SlotFree(transfer, transfer.permitted)) {
-        flags_[owner.line].permitted.store(
-            transfer.ChunkSequence(transfer.permitted),
-            std::memory_order_release);
-        ++transfer.permitted;
-        changed = true;
-      }
+    while (transfer.permitted < transfer.end && NextChunkReady(transfer)) {
+      transfer.moved[transfer.permitted % transfer.slots.size()] = 0;
+      flags_[owner.line].permitted.store(
+          transfer.ChunkSequence(transfer.permitted),
+          std::memory_order_release);
+      ++transfer.permitted;
+      changed = true;
     }
     if (transfer.permitted < transfer.end) break;
     if (transfer.end < transfer.chunks) {
@@ -318,6 +334,7 @@ bool Core::Retire(Owner& owner) {
     if (owner.permit_at == 0)
       break;  // its permission is still to be raised past skipped chunks
     owner.queue.front()->retired = true;
+    owner.early -= owner.queue.front()->reads_early ? 1 : 0;
     owner.queue.pop_front();
     --owner.permit_at;
     --outstanding_;
@@ -421,25 +438,25 @@ bool Core::Claimable(const Transfer& transfer) const {
   if (transfer.lost || transfer.claim_chunk >= transfer.end ||
       transfer.prefilled)
     return false;
-  const FlagLine& flags = flags_[transfer.line];
   if (transfer.direction == Direction::kHostToDevice) {
-    return AtLeast(flags.ready.load(std::memory_order_acquire),
-                   transfer.number) &&
+    return (transfer.reads_early || Reached(transfer.line, transfer.number)) &&
            SlotFree(transfer, transfer.claim_chunk);
   }
-  return AtLeast(flags.done.load(std::memory_order_acquire),
+  return AtLeast(flags_[transfer.line].done.load(std::memory_order_acquire),
                  transfer.ChunkSequence(transfer.claim_chunk));
+}
+
+// Whether there may be something to move behind a transfer that has nothing:
+// the stream has reached what comes after it, or something is read early.
+bool Core::LookBehind(const Owner& owner, const Transfer& transfer) const {
+  return owner.early > 0 || Reached(owner.line, transfer.number + 1);
 }
 
 bool Core::TakeFrom(Owner& owner, uint64_t now_nanos, Move* move) {
   ObserveOwner(owner, now_nanos);
   for (const std::shared_ptr<Transfer>& transfer : owner.queue) {
     if (!Claimable(*transfer)) {
-      // The stream has not reached what comes after a transfer that it has not
-      // reached.
-      if (!AtLeast(flags_[owner.line].ready.load(std::memory_order_relaxed),
-                   transfer->number + 1))
-        return false;
+      if (!LookBehind(owner, *transfer)) return false;
       continue;
     }
     const uint32_t chunk = transfer->claim_chunk;
@@ -492,15 +509,8 @@ void Core::Finish(const Move& move) {
   if (transfer.lost || owner == nullptr) return;
   if (transfer.direction == Direction::kDeviceToHost) {
     Drain(*owner);
-    return;
-  }
-  while (transfer.permitted < transfer.end) {
-    size_t& moved = transfer.moved[transfer.permitted % transfer.slots.size()];
-    if (moved != transfer.ChunkBytes(transfer.permitted)) break;
-    moved = 0;
-    flags_[transfer.line].permitted.store(
-        transfer.ChunkSequence(transfer.permitted), std::memory_order_release);
-    ++transfer.permitted;
+  } else {
+    Permit(*owner);
   }
 }
 
@@ -528,17 +538,14 @@ bool Core::OwnerCanProgress(const Owner& owner) const {
   if (owner.permit_at > 0 && RetireNow(*owner.queue.front())) return true;
   if (owner.permit_at < owner.queue.size()) {
     const Transfer& transfer = *owner.queue[owner.permit_at];
-    if (!transfer.lost && (transfer.permitted >= transfer.end ||
-                           (transfer.direction == Direction::kDeviceToHost &&
-                            SlotFree(transfer, transfer.permitted)))) {
+    if (!transfer.lost &&
+        (transfer.permitted >= transfer.end || NextChunkReady(transfer))) {
       return true;
     }
   }
   for (const std::shared_ptr<Transfer>& transfer : owner.queue) {
     if (Claimable(*transfer)) return true;
-    if (!AtLeast(flags_[owner.line].ready.load(std::memory_order_relaxed),
-                 transfer->number + 1))
-      return false;
+    if (!LookBehind(owner, *transfer)) return false;
   }
   return false;
 }

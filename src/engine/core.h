@@ -12,6 +12,7 @@
 //  from anyone to raise them: chunk c is permitted
 //    once the previous user of its slot, an earlier chunk of the same stream,
 //    is over and (host to device) its bytes are in the slot.
+//  * Chunks of a line are permitted in their order, whatever was filled first.
 //  * Counters only grow and belong to the line. A transfer's numbers are fixed
 //  when it is published, before its first driver call.
 //
@@ -55,9 +56,10 @@ struct TransferRequest {
   uint64_t bytes = 0;
   bool idle = false;  // see Demand
   bool waits = false;
-  uint64_t now_nanos = 0;  // on any clock, or none
-  bool prefilled = false;  // only for one chunk on an idle stream; refused
-                           // (kNoSlot) where it would need two
+  uint64_t now_nanos = 0;    // on any clock, or none
+  bool prefilled = false;    // only for one chunk on an idle stream; refused
+                             // (kNoSlot) where it would need two
+  bool reads_early = false;  // see Transfer
 };
 
 // A piece of a chunk to copy between host memory and a slot.
@@ -143,6 +145,7 @@ class Core {
     // that has chunks to permit.
     std::deque<std::shared_ptr<Transfer>> queue;
     size_t permit_at = 0;
+    size_t early = 0;       // how many of them read their source early
     size_t last_group = 0;  // of the transfer published last
     bool detached =
         false;  // no longer found by its key: its last transfer can never end
@@ -162,11 +165,15 @@ class Core {
   void RestoreSlots(Group& group, const Transfer& transfer);
   bool SlotFree(const Transfer& transfer, uint32_t chunk) const;
   bool UseOver(const SlotUse& use) const;
+  // Whether the line's stream has got to its transfer `number`.
+  bool Reached(uint32_t line, Sequence number) const;
   bool ObserveOwner(Owner& owner, uint64_t now_nanos);
+  bool NextChunkReady(const Transfer& transfer) const;
   bool Permit(Owner& owner);
   bool Retire(Owner& owner);
   bool RetireNow(const Transfer& transfer) const;
   bool Claimable(const Transfer& transfer) const;
+  bool LookBehind(const Owner& owner, const Transfer& transfer) const;
   bool TakeFrom(Owner& owner, uint64_t now_nanos, Move* move);
   bool OwnerCanProgress(const Owner& owner) const;
   void NoteStall(Owner& owner, uint64_t now_nanos);

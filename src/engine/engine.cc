@@ -414,7 +414,13 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request,
   wanted.host = static_cast<std::byte*>(request.host);
   wanted.bytes = request.bytes;
   wanted.idle = idle;
-  wanted.waits = request.wait;
+  // Writing during the call means waiting for the stream, reading does not.
+  const bool during_call = request.access == HostAccess::kDuringCall;
+  const bool waits =
+      request.wait ||
+      (during_call && request.direction == Direction::kDeviceToHost);
+  wanted.waits = waits || during_call;
+  wanted.reads_early = request.access != HostAccess::kInStreamOrder;
   wanted.now_nanos = around_.parking->NowNanos();
   wanted.prefilled = request.direction == Direction::kHostToDevice && idle &&
                      non_blocking && request.bytes <= kIdleCopyBytes;
@@ -456,14 +462,21 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request,
   }
 
   CopyResult result;
-  result.outcome = request.wait       ? CopyOutcome::kSync
+  result.outcome = waits              ? CopyOutcome::kSync
                    : wanted.prefilled ? CopyOutcome::kIdle
                                       : CopyOutcome::kDeferred;
-  if (request.wait) {
-    if (absl::Status status = WaitFor(transfer, context); !status.ok())
-      return status;
+  if (waits) {
+    const absl::Status status =
+        WaitFor(transfer, context,
+                [](const Transfer& sought) { return sought.retired; });
+    if (!status.ok()) return status;
     absl::MutexLock lock(&mutex_);
     result.slot_wait_nanos = transfer->slot_wait_nanos;
+  } else if (during_call) {
+    const absl::Status status =
+        WaitFor(transfer, context,
+                [](const Transfer& sought) { return sought.SourceRead(); });
+    if (!status.ok()) return status;
   }
   return result;
 }
@@ -563,13 +576,14 @@ void Engine::EndEarly(const CopyRequest& request, const Context& context,
 // --------------------------------------------------------------------------------------------------------
 
 absl::Status Engine::WaitFor(const std::shared_ptr<Transfer>& transfer,
-                             const Context& context) {
+                             const Context& context,
+                             absl::FunctionRef<bool(const Transfer&)> over) {
   uint64_t probed_nanos = around_.parking->NowNanos();
   for (;;) {
     Move move;
     {
       absl::MutexLock lock(&mutex_);
-      if (transfer->retired) {
+      if (transfer->retired || over(*transfer)) {
         core_->Observe(around_.parking->NowNanos());
         return absl::OkStatus();
       }
@@ -578,7 +592,7 @@ absl::Status Engine::WaitFor(const std::shared_ptr<Transfer>& transfer,
         around_.parking->Await(
             mutex_, "a synchronous copy",
             [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-              return transfer->retired || transfer->lost ||
+              return transfer->retired || transfer->lost || over(*transfer) ||
                      core_->CanProgress(*transfer);
             },
             kLookNanos);

@@ -1,4 +1,4 @@
-// The engine: copies between staged blocks and device memory, through the ring.
+// The engine: copies between pageable and device memory, through the ring.
 //
 // A copy is enqueued whole on the program's own stream: per chunk a wait for a
 // flag, the copy between slot and device, and a write that says so. Movers,
@@ -31,6 +31,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -69,12 +70,15 @@ struct EngineSurroundings {
 
 struct CopyRequest {
   Direction direction = Direction::kHostToDevice;
-  void* host = nullptr;  // the whole range lies in one staged block
+  // Pageable memory that stays until the copy is done: the whole range in one
+  // staged block, or the program's own.
+  void* host = nullptr;
   CUdeviceptr device = 0;
   size_t bytes = 0;  // > 0
   CUstream stream =
       nullptr;  // 0 is the legacy default stream, CU_STREAM_PER_THREAD as such
   bool wait = false;  // a synchronous copy
+  HostAccess access = HostAccess::kInStreamOrder;
 };
 
 // What became of a copy that the driver raised no objection to.
@@ -111,9 +115,9 @@ class Engine {
   // Copies as cuMemcpyHtoDAsync / cuMemcpyDtoHAsync (or, with `wait`, their
   // synchronous forms) do with pinned memory. May block only for another
   // thread's enqueueing on the same stream, as the driver's own calls do, and
-  // for `wait`. Errors: what the driver answers, by the same code; a range that
-  // is not device memory to its end answers CUDA_ERROR_INVALID_VALUE before
-  // anything moves.
+  // for `wait` and HostAccess::kDuringCall. Errors: what the driver answers, by
+  // the same code; a range that is not device memory to its end answers
+  // CUDA_ERROR_INVALID_VALUE before anything moves.
   [[nodiscard]] absl::StatusOr<CopyResult> Copy(const CopyRequest& request);
 
   // Waits until no transfer from or to [begin, begin + bytes) is outstanding.
@@ -179,8 +183,11 @@ class Engine {
                        const Transfer& transfer) const;
   void EndEarly(const CopyRequest& request, const Context& context,
                 Transfer& transfer, uint32_t chunks);
+  // Helps to move the transfer's bytes until `over` says so, which is asked
+  // under mutex_, or the transfer has retired.
   absl::Status WaitFor(const std::shared_ptr<Transfer>& transfer,
-                       const Context& context);
+                       const Context& context,
+                       absl::FunctionRef<bool(const Transfer&)> over);
   // Asks the context for its sticky error; its transfers are lost if it has
   // one.
   absl::Status Probe(const Context& context);

@@ -15,6 +15,13 @@ namespace pinring {
 
 enum class Direction : uint8_t { kHostToDevice, kDeviceToHost };
 
+// When the host's end of a copy may be read or written.
+enum class HostAccess : uint8_t {
+  kInStreamOrder,  // when the stream gets there, as pinned memory
+  kDuringCall,     // before the call returns
+  kAnyTime,        // read from the call on, until the copy is done
+};
+
 // The stream that a copy was enqueued to. A stream's handle can come back for
 // another stream after it is destroyed, its id not.
 struct StreamKey {
@@ -54,6 +61,13 @@ struct Transfer {
   std::vector<SlotUse> previous;  // who used slots[i] before this transfer
   bool prefilled = false;  // the caller fills the only chunk itself, before it
                            // enqueues the copy
+  bool reads_early = false;  // host to device: slots may be filled before the
+                             // stream gets here
+
+  // All of the source is in slots: nobody reads it any more.
+  bool SourceRead() const {
+    return claim_chunk >= end && moves_in_progress == 0;
+  }
 
   // Chunks that were enqueued: all of them, or fewer once a driver call has
   // failed half-way.

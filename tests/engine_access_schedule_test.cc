@@ -1,0 +1,160 @@
+// Copies whose source may be read before the stream gets there, among copies
+// whose source may not, under seeded schedules.
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "src/driver/status.h"
+#include "src/engine/engine.h"
+#include "tests/support/scheduled_engine.h"
+
+namespace pinring {
+namespace {
+
+// What a host function writes.
+struct Fill {
+  std::vector<std::byte>* to;
+  std::vector<std::byte> bytes;
+};
+
+class AccessRun {
+ public:
+  explicit AccessRun(uint64_t seed) : bench_(seed, 2) {
+    for (CUstream& stream : streams_) stream = bench_.NewStream();
+  }
+
+  // What went wrong, or nothing.
+  std::string Run() {
+    for (int i = 0; i < kStreams; ++i) {
+      bench_.AddCaller(absl::StrCat("stream ", i), [this, i] { Copies(i); });
+    }
+    bench_.AddCaller("opener", [this] {
+      for (std::atomic<int>& gate : gates_) {
+        simcuda::Scheduler::Yield();
+        gate = 1;
+      }
+    });
+    return bench_.Run([] {});
+  }
+  int copies() const { return copies_; }
+
+ private:
+  static constexpr int kStreams = 2;
+  static constexpr int kCopies = 6;
+
+  size_t Pick(size_t n) { return bench_.random()() % n; }
+
+  void Copies(int index) {
+    const CUstream stream = streams_[index];
+    if (Pick(3) > 0) bench_.Hold(stream, &gates_[index]);
+    std::vector<std::vector<std::byte>> sources(kCopies);
+    std::vector<std::vector<std::byte>> results(kCopies);
+    std::vector<std::vector<std::byte>> expected(kCopies);
+    std::vector<CUdeviceptr> devices(kCopies);
+    std::vector<Fill> fills(kCopies);
+    std::vector<bool> copied(kCopies), copied_back(kCopies);
+    for (size_t i = 0; i < kCopies; ++i) {
+      const size_t bytes = 1 + Pick(4000);
+      expected[i] = bench_.RandomBytes(bytes);
+      sources[i] = bench_.RandomBytes(bytes);
+      results[i] = bench_.RandomBytes(bytes);
+      devices[i] = bench_.NewMemory(bytes);
+      const HostAccess access = static_cast<HostAccess>(Pick(3));
+      if (access == HostAccess::kInStreamOrder) {
+        fills[i] = {&sources[i], expected[i]};
+        bench_.Must(bench_.driver().LaunchHostFunc(
+                        stream,
+                        [](void* data) {
+                          const Fill& fill = *static_cast<Fill*>(data);
+                          *fill.to = fill.bytes;
+                        },
+                        &fills[i]),
+                    "host function");
+      } else {
+        sources[i] = expected[i];
+      }
+      copied[i] = Done(bench_.Copy(Direction::kHostToDevice, sources[i],
+                                   devices[i], stream, access));
+      if (access == HostAccess::kDuringCall) {
+        std::memset(sources[i].data(), 0x5a, bytes);
+      }
+      copied_back[i] =
+          copied[i] && Pick(2) == 0 &&
+          Done(bench_.Copy(Direction::kDeviceToHost, results[i], devices[i],
+                           stream, static_cast<HostAccess>(Pick(3))));
+    }
+    bench_.Must(bench_.driver().StreamSynchronize(stream), "synchronize");
+    for (size_t i = 0; i < kCopies; ++i) {
+      const std::string which = absl::StrCat("copy ", i, " of stream ", index);
+      if (copied[i]) bench_.Expect(expected[i], devices[i], which);
+      if (copied_back[i] && results[i] != expected[i]) {
+        bench_.Wrong(absl::StrCat("wrong bytes on the way back: ", which));
+      }
+      bench_.engine().WaitForHost(sources[i].data(), sources[i].size());
+      bench_.engine().WaitForHost(results[i].data(), results[i].size());
+    }
+  }
+
+  bool Done(const absl::Status& status) {
+    copies_ += status.ok() ? 1 : 0;
+    if (!status.ok() && !absl::IsResourceExhausted(status)) {
+      bench_.Wrong(status.ToString());
+    }
+    return status.ok();
+  }
+
+  EngineBench bench_;
+  std::atomic<int> gates_[kStreams] = {};
+  CUstream streams_[kStreams] = {};
+  int copies_ = 0;
+};
+
+TEST(EngineAccessScheduleTest, EachSourceIsReadWhenItMayBe) {
+  int copies = 0;
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    AccessRun run(seed);
+    ASSERT_EQ(run.Run(), "") << "seed " << seed;
+    copies += run.copies();
+  }
+  EXPECT_GT(copies, 4000);
+}
+
+// The caller opens the gate after the calls have returned: they must not need
+// the stream. Two copies of one chunk each take the stream's two slots.
+TEST(EngineAccessScheduleTest, ReadingDuringTheCallDoesNotWaitForTheStream) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    EngineBench bench(seed, 2);
+    const CUstream stream = bench.NewStream();
+    std::atomic<int> gate{0};
+    bench.AddCaller("caller", [&] {
+      std::vector<std::byte> sources[2];
+      std::vector<std::byte> expected[2];
+      CUdeviceptr devices[2];
+      bench.Hold(stream, &gate);
+      for (int i = 0; i < 2; ++i) {
+        expected[i] = sources[i] = bench.RandomBytes(1000);
+        devices[i] = bench.NewMemory(1000);
+        bench.Must(
+            CudaCode(bench.Copy(Direction::kHostToDevice, sources[i],
+                                devices[i], stream, HostAccess::kDuringCall)),
+            "copy");
+        std::memset(sources[i].data(), 0x5a, 1000);
+      }
+      gate = 1;
+      bench.Must(bench.driver().StreamSynchronize(stream), "synchronize");
+      for (int i = 0; i < 2; ++i) {
+        bench.Expect(expected[i], devices[i], "read during the call");
+        bench.engine().WaitForHost(sources[i].data(), 1000);
+      }
+    });
+    ASSERT_EQ(bench.Run([] {}), "") << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace pinring
