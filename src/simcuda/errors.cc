@@ -26,6 +26,9 @@ constexpr Entry kEntries[] = {
     PINRING_SIMCUDA_ERROR(CUDA_ERROR_MAP_FAILED,
                           "mapping of buffer object failed"),
     PINRING_SIMCUDA_ERROR(CUDA_ERROR_ALREADY_MAPPED, "resource already mapped"),
+    PINRING_SIMCUDA_ERROR(
+        CUDA_ERROR_NO_BINARY_FOR_GPU,
+        "no kernel image is available for execution on the device"),
     PINRING_SIMCUDA_ERROR(CUDA_ERROR_ECC_UNCORRECTABLE,
                           "uncorrectable ECC error encountered"),
     PINRING_SIMCUDA_ERROR(CUDA_ERROR_INVALID_HANDLE, "invalid resource handle"),

@@ -20,14 +20,14 @@ namespace {
 enum EntryPoint {
 #define PINRING_SIMCUDA_ENTRY(field, symbol, version, need, parameters) \
   k##field,
-  PINRING_DRIVER_FUNCTIONS(PINRING_SIMCUDA_ENTRY)
+  PINRING_SIMCUDA_FUNCTIONS(PINRING_SIMCUDA_ENTRY)
 #undef PINRING_SIMCUDA_ENTRY
       kEntryPoints
 };
 
 constexpr const char* kSymbols[kEntryPoints] = {
 #define PINRING_SIMCUDA_SYMBOL(field, symbol, version, need, parameters) symbol,
-    PINRING_DRIVER_FUNCTIONS(PINRING_SIMCUDA_SYMBOL)
+    PINRING_SIMCUDA_FUNCTIONS(PINRING_SIMCUDA_SYMBOL)
 #undef PINRING_SIMCUDA_SYMBOL
 };
 
@@ -74,7 +74,7 @@ class Machine::Impl : public Environment {
 
   // Every entry point comes through here.
   CUresult Call(EntryPoint entry, absl::FunctionRef<CUresult(Model&)> body) {
-    if (Scheduler::InStep() || InCallback()) {
+    if (NeedsInit(entry) && (Scheduler::InStep() || InCallback())) {
       absl::MutexLock lock(&mu_);
       model_.AddHazard(absl::StrCat(
           kSymbols[entry],
@@ -166,6 +166,7 @@ class Machine::Impl : public Environment {
   }
 
   const Driver& driver() const { return driver_; }
+  const ExtraDriver& extra_driver() const { return extra_driver_; }
 
   static std::atomic<Impl*> current;
 
@@ -191,12 +192,18 @@ class Machine::Impl : public Environment {
       &Thunk<k##field,                                                 \
              decltype(&Model::field)>::template Function<&Model::field>;
     PINRING_DRIVER_FUNCTIONS(PINRING_SIMCUDA_FILL)
-#undef PINRING_SIMCUDA_FILL
     if (!options.stream_memory_operations) {
       driver.StreamBatchMemOp = nullptr;
       driver.StreamWriteValue32 = nullptr;
       driver.StreamWaitValue32 = nullptr;
     }
+    return driver;
+  }
+
+  static ExtraDriver MakeExtraDriver() {
+    ExtraDriver driver;
+    PINRING_SIMCUDA_EXTRA_FUNCTIONS(PINRING_SIMCUDA_FILL)
+#undef PINRING_SIMCUDA_FILL
     return driver;
   }
 
@@ -376,6 +383,7 @@ class Machine::Impl : public Environment {
 
   const MachineOptions options_;
   const Driver driver_ = MakeDriver(options_);
+  const ExtraDriver extra_driver_ = MakeExtraDriver();
   Scheduler* const scheduler_;
   mutable absl::Mutex mu_;
   Model model_ ABSL_GUARDED_BY(mu_);
@@ -404,6 +412,9 @@ Machine::~Machine() {
 }
 
 const Driver& Machine::driver() const { return impl_->driver(); }
+const ExtraDriver& Machine::extra_driver() const {
+  return impl_->extra_driver();
+}
 
 void Machine::RegisterKernel(std::string name,
                              std::vector<size_t> parameter_bytes,

@@ -37,9 +37,13 @@
 #include <vector>
 
 #include "src/driver/driver.h"
+#include "src/simcuda/extra_functions.h"
 #include "src/simcuda/scheduler.h"
 
 namespace pinring::simcuda {
+
+// What cuDriverGetVersion answers.
+inline constexpr int kDriverVersion = 13000;
 
 struct MachineOptions {
   int devices = 1;
@@ -92,6 +96,8 @@ struct MachineOptions {
   bool launch_blocking = false;  // kernels, copies and memsets return when
                                  // done; memory operations do not wait
   bool stream_memory_operations = true;
+  // Without this, no module image has code for the device.
+  bool device_code = true;
   bool host_register_supported = true;
   // WDDM: pinned bytes are charged to the device's budget together with device
   // memory, and one refused pin makes every later pin of the process fail
@@ -119,6 +125,20 @@ struct Fault {
 // launch's, one pointer each as given to cuLaunchKernel.
 using KernelFunction = std::function<bool(void** parameters)>;
 
+// While one lives, its thread's calls take the null stream, and copies that
+// name no stream, for the per-thread default stream: what the entry points do
+// that have _ptsz and _ptds in their names.
+class PerThreadDefaultStream {
+ public:
+  PerThreadDefaultStream();
+  ~PerThreadDefaultStream();
+  PerThreadDefaultStream(const PerThreadDefaultStream&) = delete;
+  PerThreadDefaultStream& operator=(const PerThreadDefaultStream&) = delete;
+
+ private:
+  const bool before_;
+};
+
 class Machine {
  public:
   // scheduler may be null (threaded).
@@ -130,6 +150,7 @@ class Machine {
   // The table for this machine. All required and optional entries are set
   // (optional ones per MachineOptions).
   const Driver& driver() const;
+  const ExtraDriver& extra_driver() const;
 
   // A kernel by name, with the sizes of its parameters; any module image loaded
   // by cuModuleLoadData offers all kernels registered so far.

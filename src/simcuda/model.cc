@@ -11,8 +11,15 @@ namespace {
 
 std::atomic<uint64_t> next_thread{1};
 thread_local ThreadState thread_state;
+thread_local bool per_thread_default_stream = false;
 
 }  // namespace
+
+PerThreadDefaultStream::PerThreadDefaultStream()
+    : before_(std::exchange(per_thread_default_stream, true)) {}
+PerThreadDefaultStream::~PerThreadDefaultStream() {
+  per_thread_default_stream = before_;
+}
 
 Model::Model(const MachineOptions& options, uint64_t machine_number,
              Environment* environment)
@@ -46,6 +53,14 @@ CUresult Model::Check(const Context& context) const {
   return context.error;
 }
 
+CUresult Model::CheckHandle(CUcontext handle) const {
+  for (const auto& context : contexts_) {
+    if (reinterpret_cast<CUcontext>(context.get()) == handle)
+      return Check(*context);
+  }
+  return CUDA_ERROR_INVALID_CONTEXT;
+}
+
 CUresult Model::Current(Context** context) {
   const ThreadState& thread = Thread();
   if (thread.current.empty() || thread.current.back() == nullptr)
@@ -67,6 +82,8 @@ StreamRef Model::NewStream(Context& context, StreamType type, unsigned flags,
 }
 
 CUresult Model::Resolve(CUstream handle, Target* target) {
+  if (handle == nullptr && per_thread_default_stream)
+    handle = CU_STREAM_PER_THREAD;
   if (handle == nullptr || handle == CU_STREAM_LEGACY) {
     PINRING_SIMCUDA_TRY(Current(&target->context));
     target->stream = target->context->legacy;

@@ -31,6 +31,7 @@
 #include "src/driver/driver.h"
 #include "src/simcuda/capture.h"
 #include "src/simcuda/device.h"
+#include "src/simcuda/extra_functions.h"
 #include "src/simcuda/handles.h"
 #include "src/simcuda/machine.h"
 #include "src/simcuda/memory.h"
@@ -55,6 +56,7 @@ struct Context {
   Device device;
   bool active = false;
   int retained = 0;
+  unsigned flags = 0;  // how callers wait: kept, and told
   uint64_t generation =
       0;  // counts activations: what belongs to an earlier one is gone
   uint64_t id = 0;
@@ -82,7 +84,7 @@ class Model {
 
 #define PINRING_SIMCUDA_METHOD(field, symbol, version, need, parameters) \
   CUresult field parameters;
-  PINRING_DRIVER_FUNCTIONS(PINRING_SIMCUDA_METHOD)
+  PINRING_SIMCUDA_FUNCTIONS(PINRING_SIMCUDA_METHOD)
 #undef PINRING_SIMCUDA_METHOD
 
   bool initialized() const { return initialized_; }
@@ -154,6 +156,7 @@ class Model {
   ThreadState& Thread();
   CUresult Current(Context** context);
   CUresult Check(const Context& context) const;
+  CUresult CheckHandle(CUcontext handle) const;
   CUresult Resolve(CUstream handle, Target* target);
   CUresult WaitFor(Context& context, const char* entry, const char* why,
                    absl::FunctionRef<bool()> ready);

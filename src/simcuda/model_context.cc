@@ -1,17 +1,28 @@
 // Initialization, devices, contexts.
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "src/simcuda/errors.h"
 #include "src/simcuda/model.h"
 
 namespace pinring::simcuda {
 namespace {
 
-constexpr int kDriverVersion = 13000;
+constexpr unsigned kContextApiVersion = 3020;
+constexpr unsigned kContextFlags =
+    CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST | CU_CTX_LMEM_RESIZE_TO_MAX;
+constexpr int kGreatestPriority = -5;  // as on the device that was measured
+// "0000:01:00.0" and its end.
+constexpr int kPciBusIdBytes = 13;
+
+// No two devices share a bus.
+int PciBus(CUdevice device) { return device + 1; }
 
 CUcontext Handle(Context* context) {
   return reinterpret_cast<CUcontext>(context);
@@ -105,12 +116,89 @@ CUresult Model::DeviceGetAttribute(int* value, CUdevice_attribute attribute,
       *value = 32;
       break;
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y:
       *value = 1024;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z:
+      *value = 64;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X:
+    case CU_DEVICE_ATTRIBUTE_MAX_PITCH:
+      *value = std::numeric_limits<int>::max();
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z:
+      *value = 65535;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+      *value = 2048;
+      break;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+      *value = PciBus(device);
       break;
     default:
       *value = 0;  // among others: no pageable memory access, no TCC driver
       break;
   }
+  return CUDA_SUCCESS;
+}
+
+CUresult Model::DeviceGetPCIBusId(char* id, int bytes, CUdevice device) {
+  if (id == nullptr || bytes < kPciBusIdBytes) return CUDA_ERROR_INVALID_VALUE;
+  if (device < 0 || device >= options_.devices)
+    return CUDA_ERROR_INVALID_DEVICE;
+  const std::string text = absl::StrFormat("0000:%02x:00.0", PciBus(device));
+  std::memcpy(id, text.c_str(), text.size() + 1);
+  return CUDA_SUCCESS;
+}
+
+// The domain and the function may be left out, one of them at a time.
+CUresult Model::DeviceGetByPCIBusId(CUdevice* device, const char* id) {
+  if (device == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  unsigned domain = 0;
+  unsigned bus = 0;
+  unsigned slot = 0;
+  unsigned function = 0;
+  if (std::sscanf(id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) < 3 &&
+      std::sscanf(id, "%x:%x.%x", &bus, &slot, &function) != 3) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (CUdevice candidate = 0; candidate < options_.devices; ++candidate) {
+    if (domain != 0 || slot != 0 || function != 0 ||
+        bus != static_cast<unsigned>(PciBus(candidate)))
+      continue;
+    *device = candidate;
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult Model::DeviceGetUuid(CUuuid* uuid, CUdevice device) {
+  if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (device < 0 || device >= options_.devices)
+    return CUDA_ERROR_INVALID_DEVICE;
+  static_assert(sizeof(uuid->bytes) == 16);
+  std::memcpy(uuid->bytes, "pinring-simcuda", 15);
+  uuid->bytes[15] = static_cast<char>(device);
+  return CUDA_SUCCESS;
+}
+
+CUresult Model::DeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
+  if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (device < 0 || device >= options_.devices || peer < 0 ||
+      peer >= options_.devices) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  *can = 0;  // copies between devices work all the same
+  return CUDA_SUCCESS;
+}
+
+CUresult Model::DevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
+  if (device < 0 || device >= options_.devices)
+    return CUDA_ERROR_INVALID_DEVICE;
+  if ((flags & ~kContextFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  contexts_[static_cast<size_t>(device)]->flags = flags;
   return CUDA_SUCCESS;
 }
 
@@ -153,7 +241,7 @@ CUresult Model::DevicePrimaryCtxGetState(CUdevice device, unsigned* flags,
   if (flags == nullptr || active == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (device < 0 || device >= options_.devices)
     return CUDA_ERROR_INVALID_DEVICE;
-  *flags = 0;
+  *flags = contexts_[static_cast<size_t>(device)]->flags;
   *active = contexts_[static_cast<size_t>(device)]->active;
   return CUDA_SUCCESS;
 }
@@ -196,6 +284,31 @@ CUresult Model::CtxGetDevice(CUdevice* device) {
   Context* context;
   PINRING_SIMCUDA_TRY(Current(&context));
   *device = context->ordinal;
+  return CUDA_SUCCESS;
+}
+
+CUresult Model::CtxGetFlags(unsigned* flags) {
+  if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Context* context;
+  PINRING_SIMCUDA_TRY(Current(&context));
+  *flags = context->flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult Model::CtxGetApiVersion(CUcontext handle, unsigned* version) {
+  if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Context* context;
+  PINRING_SIMCUDA_TRY(handle == nullptr ? Current(&context)
+                                        : CheckHandle(handle));
+  *version = kContextApiVersion;
+  return CUDA_SUCCESS;
+}
+
+CUresult Model::CtxGetStreamPriorityRange(int* least, int* greatest) {
+  Context* context;
+  PINRING_SIMCUDA_TRY(Current(&context));
+  if (least != nullptr) *least = 0;
+  if (greatest != nullptr) *greatest = kGreatestPriority;
   return CUDA_SUCCESS;
 }
 

@@ -76,9 +76,9 @@ CUresult Model::CopyHostToHost(const char* entry, Context& context,
 CUresult Model::Copy(const char* entry, CUdeviceptr dst, CUdeviceptr src,
                      size_t bytes, bool need_dst, bool need_src) {
   Target target;
-  PINRING_SIMCUDA_TRY(Resolve(CU_STREAM_LEGACY, &target));
+  PINRING_SIMCUDA_TRY(Resolve(nullptr, &target));
   PINRING_SIMCUDA_TRY(CheckUnsafe());
-  PINRING_SIMCUDA_TRY(CheckImplicit(target));
+  PINRING_SIMCUDA_TRY(CheckNotCapturing(target));
   if (bytes == 0) return CUDA_SUCCESS;
   CopyEnds ends;
   PINRING_SIMCUDA_TRY(FindEnds(dst, src, bytes, need_dst, need_src, &ends));
@@ -177,6 +177,27 @@ CUresult Model::MemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
   return CopyAsync("cuMemcpyDtoDAsync", dst, src, bytes, true, true, stream);
 }
 
+CUresult Model::MemcpyDtoD(CUdeviceptr dst, CUdeviceptr src, size_t bytes) {
+  return Copy("cuMemcpyDtoD", dst, src, bytes, true, true);
+}
+
+// With unified addressing the addresses say all.
+CUresult Model::MemcpyPeer(CUdeviceptr dst, CUcontext dst_context,
+                           CUdeviceptr src, CUcontext src_context,
+                           size_t bytes) {
+  PINRING_SIMCUDA_TRY(CheckHandle(dst_context));
+  PINRING_SIMCUDA_TRY(CheckHandle(src_context));
+  return Copy("cuMemcpyPeer", dst, src, bytes, true, true);
+}
+
+CUresult Model::MemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_context,
+                                CUdeviceptr src, CUcontext src_context,
+                                size_t bytes, CUstream stream) {
+  PINRING_SIMCUDA_TRY(CheckHandle(dst_context));
+  PINRING_SIMCUDA_TRY(CheckHandle(src_context));
+  return CopyAsync("cuMemcpyPeerAsync", dst, src, bytes, true, true, stream);
+}
+
 CUresult Model::MakeMemset(CUdeviceptr dst, unsigned char value, size_t bytes,
                            OpRef* op) {
   auto* to = reinterpret_cast<char*>(dst);
@@ -196,9 +217,9 @@ CUresult Model::MakeMemset(CUdeviceptr dst, unsigned char value, size_t bytes,
 
 CUresult Model::MemsetD8(CUdeviceptr dst, unsigned char value, size_t bytes) {
   Target target;
-  PINRING_SIMCUDA_TRY(Resolve(CU_STREAM_LEGACY, &target));
+  PINRING_SIMCUDA_TRY(Resolve(nullptr, &target));
   PINRING_SIMCUDA_TRY(CheckUnsafe());
-  PINRING_SIMCUDA_TRY(CheckImplicit(target));
+  PINRING_SIMCUDA_TRY(CheckNotCapturing(target));
   if (bytes == 0) return CUDA_SUCCESS;
   OpRef op;
   PINRING_SIMCUDA_TRY(MakeMemset(dst, value, bytes, &op));

@@ -19,6 +19,7 @@ CUresult Model::ModuleLoadData(CUmodule* handle, const void* image) {
   PINRING_SIMCUDA_TRY(Current(&context));
   if (handle == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
   PINRING_SIMCUDA_TRY(CheckUnsafe());
+  if (!options_.device_code) return CUDA_ERROR_NO_BINARY_FOR_GPU;
   Lock lock;
   PINRING_SIMCUDA_TRY(lock.Acquire(*this, *context, "cuModuleLoadData"));
   Module module;
@@ -118,6 +119,33 @@ CUresult Model::LaunchHostFunc(CUstream stream, CUhostFn function,
   op->host_function = function;
   op->user_data = user_data;
   return Launch("cuLaunchHostFunc", target, op, false);
+}
+
+// A host function that is told its stream. (When the context is lost natively
+// it is called with the error; here it is not called.)
+CUresult Model::StreamAddCallback(CUstream stream, CUstreamCallback function,
+                                  void* user_data, unsigned flags) {
+  struct Callback {
+    CUstreamCallback function;
+    CUstream stream;
+    void* user_data;
+  };
+  Target target;
+  PINRING_SIMCUDA_TRY(Resolve(stream, &target));
+  if (function == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  PINRING_SIMCUDA_TRY(CheckNotCapturing(target));
+  auto callback = std::make_shared<Callback>();
+  *callback = {function, stream, user_data};
+  auto op = std::make_shared<Op>();
+  op->kind = OpKind::kHostFunction;
+  op->route = Route::kCompute;
+  op->host_function = [](void* data) {
+    const auto* call = static_cast<const Callback*>(data);
+    call->function(call->stream, CUDA_SUCCESS, call->user_data);
+  };
+  op->user_data = callback.get();
+  op->owned_data = std::move(callback);
+  return Launch("cuStreamAddCallback", target, op, false);
 }
 
 CUresult Model::MakeMemoryOperation(bool wait, CUdeviceptr address,

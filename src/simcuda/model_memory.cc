@@ -250,6 +250,32 @@ void Model::GetAttribute(CUpointer_attribute attribute, void* value,
   }
 }
 
+CUresult Model::MemGetAddressRange(CUdeviceptr* base, size_t* bytes,
+                                   CUdeviceptr pointer) {
+  Context* context;
+  PINRING_SIMCUDA_TRY(Current(&context));
+  const Block* block = memory_.Find(reinterpret_cast<const void*>(pointer));
+  if (block == nullptr) return CUDA_ERROR_NOT_FOUND;
+  if (base != nullptr) *base = reinterpret_cast<CUdeviceptr>(block->base);
+  if (bytes != nullptr) *bytes = block->bytes;
+  return CUDA_SUCCESS;
+}
+
+// Unlike its plural, this refuses memory that the driver does not know, and a
+// host address for memory that has none (documented).
+CUresult Model::PointerGetAttribute(void* value, CUpointer_attribute attribute,
+                                    CUdeviceptr pointer) {
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Context* context;
+  PINRING_SIMCUDA_TRY(Current(&context));
+  const Block* block = memory_.Find(reinterpret_cast<const void*>(pointer));
+  if (block == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER && !block->pinned())
+    return CUDA_ERROR_INVALID_VALUE;
+  GetAttribute(attribute, value, pointer, block);
+  return CUDA_SUCCESS;
+}
+
 CUresult Model::PointerGetAttributes(unsigned count,
                                      CUpointer_attribute* attributes,
                                      void** values, CUdeviceptr pointer) {

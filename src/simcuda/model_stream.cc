@@ -19,7 +19,11 @@ CUresult Model::StreamCreateWithPriority(CUstream* handle, unsigned flags,
   const StreamType type = flags == CU_STREAM_NON_BLOCKING
                               ? StreamType::kNonBlocking
                               : StreamType::kBlocking;
-  StreamRef stream = NewStream(*context, type, flags, priority);
+  int least = 0;
+  int greatest = 0;
+  PINRING_SIMCUDA_TRY(CtxGetStreamPriorityRange(&least, &greatest));
+  StreamRef stream =
+      NewStream(*context, type, flags, std::clamp(priority, greatest, least));
   *handle = streams_.Add(stream);
   return CUDA_SUCCESS;
 }
@@ -72,6 +76,22 @@ CUresult Model::StreamGetFlags(CUstream handle, unsigned* flags) {
   PINRING_SIMCUDA_TRY(Resolve(handle, &target));
   if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *flags = target.stream->flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult Model::StreamGetPriority(CUstream handle, int* priority) {
+  Target target;
+  PINRING_SIMCUDA_TRY(Resolve(handle, &target));
+  if (priority == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *priority = target.stream->priority;
+  return CUDA_SUCCESS;
+}
+
+CUresult Model::StreamGetDevice(CUstream handle, CUdevice* device) {
+  Target target;
+  PINRING_SIMCUDA_TRY(Resolve(handle, &target));
+  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *device = target.context->ordinal;
   return CUDA_SUCCESS;
 }
 

@@ -104,6 +104,7 @@ struct Op {
 
   CUhostFn host_function = nullptr;
   void* user_data = nullptr;
+  std::shared_ptr<void> owned_data;  // what user_data points to, if not theirs
 
   // A fresh one that does the same.
   OpRef Clone() const;

@@ -1,0 +1,271 @@
+// What libcuda.so.1 exports, under NVIDIA's names, besides the few entry points
+// that are written out in driver_exports.cc.
+//
+// PLAIN(table, field, base name, CUDA version from which on cuGetProcAddress
+//       gives this form, symbol, (parameters), (arguments))
+// DEFAULT_STREAM(the same as far as symbol, symbol of the form in which the
+//                default stream is the calling thread's, (...), (...))
+
+#ifndef PINRING_SRC_SIMCUDA_SHARED_DRIVER_EXPORTS_H_
+#define PINRING_SRC_SIMCUDA_SHARED_DRIVER_EXPORTS_H_
+
+#define PINRING_SIMCUDA_EXPORTS(PLAIN, DEFAULT_STREAM)                         \
+  PLAIN(Driver, DeviceGet, "cuDeviceGet", 2000, cuDeviceGet,                   \
+        (CUdevice * device, int ordinal), (device, ordinal))                   \
+  PLAIN(Driver, DeviceGetCount, "cuDeviceGetCount", 2000, cuDeviceGetCount,    \
+        (int* count), (count))                                                 \
+  PLAIN(Driver, DeviceGetName, "cuDeviceGetName", 2000, cuDeviceGetName,       \
+        (char* name, int bytes, CUdevice device), (name, bytes, device))       \
+  PLAIN(Driver, DeviceTotalMem, "cuDeviceTotalMem", 3020, cuDeviceTotalMem_v2, \
+        (size_t * bytes, CUdevice device), (bytes, device))                    \
+  PLAIN(Driver, DeviceGetAttribute, "cuDeviceGetAttribute", 2000,              \
+        cuDeviceGetAttribute,                                                  \
+        (int* value, CUdevice_attribute attribute, CUdevice device),           \
+        (value, attribute, device))                                            \
+  PLAIN(Driver, DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000,      \
+        cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device),      \
+        (context, device))                                                     \
+  PLAIN(Driver, DevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease", 11000,   \
+        cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device))             \
+  PLAIN(Driver, DevicePrimaryCtxReset, "cuDevicePrimaryCtxReset", 11000,       \
+        cuDevicePrimaryCtxReset_v2, (CUdevice device), (device))               \
+  PLAIN(Driver, DevicePrimaryCtxGetState, "cuDevicePrimaryCtxGetState", 7000,  \
+        cuDevicePrimaryCtxGetState,                                            \
+        (CUdevice device, unsigned* flags, int* active),                       \
+        (device, flags, active))                                               \
+  PLAIN(Driver, CtxGetCurrent, "cuCtxGetCurrent", 4000, cuCtxGetCurrent,       \
+        (CUcontext * context), (context))                                      \
+  PLAIN(Driver, CtxSetCurrent, "cuCtxSetCurrent", 4000, cuCtxSetCurrent,       \
+        (CUcontext context), (context))                                        \
+  PLAIN(Driver, CtxPushCurrent, "cuCtxPushCurrent", 4000, cuCtxPushCurrent_v2, \
+        (CUcontext context), (context))                                        \
+  PLAIN(Driver, CtxPopCurrent, "cuCtxPopCurrent", 4000, cuCtxPopCurrent_v2,    \
+        (CUcontext * context), (context))                                      \
+  PLAIN(Driver, CtxGetDevice, "cuCtxGetDevice", 2000, cuCtxGetDevice,          \
+        (CUdevice * device), (device))                                         \
+  PLAIN(Driver, CtxSynchronize, "cuCtxSynchronize", 2000, cuCtxSynchronize,    \
+        (), ())                                                                \
+  PLAIN(Driver, CtxGetId, "cuCtxGetId", 12000, cuCtxGetId,                     \
+        (CUcontext context, unsigned long long* id), (context, id))            \
+  PLAIN(Driver, MemGetInfo, "cuMemGetInfo", 3020, cuMemGetInfo_v2,             \
+        (size_t * free_bytes, size_t * total_bytes),                           \
+        (free_bytes, total_bytes))                                             \
+  PLAIN(Driver, MemAlloc, "cuMemAlloc", 3020, cuMemAlloc_v2,                   \
+        (CUdeviceptr * pointer, size_t bytes), (pointer, bytes))               \
+  PLAIN(Driver, MemFree, "cuMemFree", 3020, cuMemFree_v2,                      \
+        (CUdeviceptr pointer), (pointer))                                      \
+  PLAIN(Driver, MemHostAlloc, "cuMemHostAlloc", 2020, cuMemHostAlloc,          \
+        (void** pointer, size_t bytes, unsigned flags),                        \
+        (pointer, bytes, flags))                                               \
+  PLAIN(Driver, MemFreeHost, "cuMemFreeHost", 2000, cuMemFreeHost,             \
+        (void* pointer), (pointer))                                            \
+  PLAIN(Driver, MemHostRegister, "cuMemHostRegister", 6050,                    \
+        cuMemHostRegister_v2, (void* pointer, size_t bytes, unsigned flags),   \
+        (pointer, bytes, flags))                                               \
+  PLAIN(Driver, MemHostUnregister, "cuMemHostUnregister", 4000,                \
+        cuMemHostUnregister, (void* pointer), (pointer))                       \
+  PLAIN(Driver, MemHostGetDevicePointer, "cuMemHostGetDevicePointer", 3020,    \
+        cuMemHostGetDevicePointer_v2,                                          \
+        (CUdeviceptr * device_pointer, void* pointer, unsigned flags),         \
+        (device_pointer, pointer, flags))                                      \
+  PLAIN(Driver, MemHostGetFlags, "cuMemHostGetFlags", 2030, cuMemHostGetFlags, \
+        (unsigned* flags, void* pointer), (flags, pointer))                    \
+  PLAIN(Driver, PointerGetAttributes, "cuPointerGetAttributes", 7000,          \
+        cuPointerGetAttributes,                                                \
+        (unsigned count, CUpointer_attribute* attributes, void** values,       \
+         CUdeviceptr pointer),                                                 \
+        (count, attributes, values, pointer))                                  \
+  DEFAULT_STREAM(Driver, Memcpy, "cuMemcpy", 4000, cuMemcpy, cuMemcpy_ptds,    \
+                 (CUdeviceptr dst, CUdeviceptr src, size_t bytes),             \
+                 (dst, src, bytes))                                            \
+  DEFAULT_STREAM(                                                              \
+      Driver, MemcpyAsync, "cuMemcpyAsync", 4000, cuMemcpyAsync,               \
+      cuMemcpyAsync_ptsz,                                                      \
+      (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),       \
+      (dst, src, bytes, stream))                                               \
+  DEFAULT_STREAM(Driver, MemcpyHtoD, "cuMemcpyHtoD", 3020, cuMemcpyHtoD_v2,    \
+                 cuMemcpyHtoD_v2_ptds,                                         \
+                 (CUdeviceptr dst, const void* src, size_t bytes),             \
+                 (dst, src, bytes))                                            \
+  DEFAULT_STREAM(Driver, MemcpyDtoH, "cuMemcpyDtoH", 3020, cuMemcpyDtoH_v2,    \
+                 cuMemcpyDtoH_v2_ptds,                                         \
+                 (void* dst, CUdeviceptr src, size_t bytes),                   \
+                 (dst, src, bytes))                                            \
+  DEFAULT_STREAM(                                                              \
+      Driver, MemcpyHtoDAsync, "cuMemcpyHtoDAsync", 3020,                      \
+      cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz,                         \
+      (CUdeviceptr dst, const void* src, size_t bytes, CUstream stream),       \
+      (dst, src, bytes, stream))                                               \
+  DEFAULT_STREAM(Driver, MemcpyDtoHAsync, "cuMemcpyDtoHAsync", 3020,           \
+                 cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz,              \
+                 (void* dst, CUdeviceptr src, size_t bytes, CUstream stream),  \
+                 (dst, src, bytes, stream))                                    \
+  DEFAULT_STREAM(                                                              \
+      Driver, MemcpyDtoDAsync, "cuMemcpyDtoDAsync", 3020,                      \
+      cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz,                         \
+      (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),       \
+      (dst, src, bytes, stream))                                               \
+  DEFAULT_STREAM(Driver, MemsetD8, "cuMemsetD8", 3020, cuMemsetD8_v2,          \
+                 cuMemsetD8_v2_ptds,                                           \
+                 (CUdeviceptr dst, unsigned char value, size_t bytes),         \
+                 (dst, value, bytes))                                          \
+  DEFAULT_STREAM(                                                              \
+      Driver, MemsetD8Async, "cuMemsetD8Async", 3020, cuMemsetD8Async,         \
+      cuMemsetD8Async_ptsz,                                                    \
+      (CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream),   \
+      (dst, value, bytes, stream))                                             \
+  PLAIN(Driver, StreamCreateWithPriority, "cuStreamCreateWithPriority", 5050,  \
+        cuStreamCreateWithPriority,                                            \
+        (CUstream * stream, unsigned flags, int priority),                     \
+        (stream, flags, priority))                                             \
+  PLAIN(Driver, StreamDestroy, "cuStreamDestroy", 4000, cuStreamDestroy_v2,    \
+        (CUstream stream), (stream))                                           \
+  DEFAULT_STREAM(Driver, StreamQuery, "cuStreamQuery", 2000, cuStreamQuery,    \
+                 cuStreamQuery_ptsz, (CUstream stream), (stream))              \
+  DEFAULT_STREAM(Driver, StreamSynchronize, "cuStreamSynchronize", 2000,       \
+                 cuStreamSynchronize, cuStreamSynchronize_ptsz,                \
+                 (CUstream stream), (stream))                                  \
+  DEFAULT_STREAM(Driver, StreamWaitEvent, "cuStreamWaitEvent", 3020,           \
+                 cuStreamWaitEvent, cuStreamWaitEvent_ptsz,                    \
+                 (CUstream stream, CUevent event, unsigned flags),             \
+                 (stream, event, flags))                                       \
+  DEFAULT_STREAM(Driver, StreamGetFlags, "cuStreamGetFlags", 5050,             \
+                 cuStreamGetFlags, cuStreamGetFlags_ptsz,                      \
+                 (CUstream stream, unsigned* flags), (stream, flags))          \
+  DEFAULT_STREAM(Driver, StreamGetCtx, "cuStreamGetCtx", 9020, cuStreamGetCtx, \
+                 cuStreamGetCtx_ptsz, (CUstream stream, CUcontext * context),  \
+                 (stream, context))                                            \
+  DEFAULT_STREAM(Driver, StreamGetId, "cuStreamGetId", 12000, cuStreamGetId,   \
+                 cuStreamGetId_ptsz,                                           \
+                 (CUstream stream, unsigned long long* id), (stream, id))      \
+  DEFAULT_STREAM(Driver, StreamIsCapturing, "cuStreamIsCapturing", 10000,      \
+                 cuStreamIsCapturing, cuStreamIsCapturing_ptsz,                \
+                 (CUstream stream, CUstreamCaptureStatus * status),            \
+                 (stream, status))                                             \
+  DEFAULT_STREAM(Driver, StreamBeginCapture, "cuStreamBeginCapture", 10010,    \
+                 cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz,        \
+                 (CUstream stream, CUstreamCaptureMode mode), (stream, mode))  \
+  DEFAULT_STREAM(Driver, StreamEndCapture, "cuStreamEndCapture", 10000,        \
+                 cuStreamEndCapture, cuStreamEndCapture_ptsz,                  \
+                 (CUstream stream, CUgraph * graph), (stream, graph))          \
+  PLAIN(Driver, GraphInstantiateWithFlags, "cuGraphInstantiateWithFlags",      \
+        11040, cuGraphInstantiateWithFlags,                                    \
+        (CUgraphExec * exec, CUgraph graph, unsigned long long flags),         \
+        (exec, graph, flags))                                                  \
+  DEFAULT_STREAM(Driver, GraphLaunch, "cuGraphLaunch", 10000, cuGraphLaunch,   \
+                 cuGraphLaunch_ptsz, (CUgraphExec exec, CUstream stream),      \
+                 (exec, stream))                                               \
+  PLAIN(Driver, GraphExecDestroy, "cuGraphExecDestroy", 10000,                 \
+        cuGraphExecDestroy, (CUgraphExec exec), (exec))                        \
+  PLAIN(Driver, GraphDestroy, "cuGraphDestroy", 10000, cuGraphDestroy,         \
+        (CUgraph graph), (graph))                                              \
+  PLAIN(Driver, ThreadExchangeStreamCaptureMode,                               \
+        "cuThreadExchangeStreamCaptureMode", 10010,                            \
+        cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode * mode),       \
+        (mode))                                                                \
+  DEFAULT_STREAM(Driver, StreamBatchMemOp, "cuStreamBatchMemOp", 11070,        \
+                 cuStreamBatchMemOp_v2, cuStreamBatchMemOp_v2_ptsz,            \
+                 (CUstream stream, unsigned count,                             \
+                  CUstreamBatchMemOpParams* ops, unsigned flags),              \
+                 (stream, count, ops, flags))                                  \
+  DEFAULT_STREAM(Driver, StreamWriteValue32, "cuStreamWriteValue32", 11070,    \
+                 cuStreamWriteValue32_v2, cuStreamWriteValue32_v2_ptsz,        \
+                 (CUstream stream, CUdeviceptr address, cuuint32_t value,      \
+                  unsigned flags),                                             \
+                 (stream, address, value, flags))                              \
+  DEFAULT_STREAM(Driver, StreamWaitValue32, "cuStreamWaitValue32", 11070,      \
+                 cuStreamWaitValue32_v2, cuStreamWaitValue32_v2_ptsz,          \
+                 (CUstream stream, CUdeviceptr address, cuuint32_t value,      \
+                  unsigned flags),                                             \
+                 (stream, address, value, flags))                              \
+  DEFAULT_STREAM(Driver, LaunchHostFunc, "cuLaunchHostFunc", 10000,            \
+                 cuLaunchHostFunc, cuLaunchHostFunc_ptsz,                      \
+                 (CUstream stream, CUhostFn function, void* user_data),        \
+                 (stream, function, user_data))                                \
+  PLAIN(Driver, EventCreate, "cuEventCreate", 2000, cuEventCreate,             \
+        (CUevent * event, unsigned flags), (event, flags))                     \
+  DEFAULT_STREAM(Driver, EventRecord, "cuEventRecord", 2000, cuEventRecord,    \
+                 cuEventRecord_ptsz, (CUevent event, CUstream stream),         \
+                 (event, stream))                                              \
+  PLAIN(Driver, EventQuery, "cuEventQuery", 2000, cuEventQuery,                \
+        (CUevent event), (event))                                              \
+  PLAIN(Driver, EventSynchronize, "cuEventSynchronize", 2000,                  \
+        cuEventSynchronize, (CUevent event), (event))                          \
+  PLAIN(Driver, EventElapsedTime, "cuEventElapsedTime", 2000,                  \
+        cuEventElapsedTime, (float* milliseconds, CUevent start, CUevent end), \
+        (milliseconds, start, end))                                            \
+  PLAIN(Driver, EventDestroy, "cuEventDestroy", 4000, cuEventDestroy_v2,       \
+        (CUevent event), (event))                                              \
+  PLAIN(Driver, ModuleLoadData, "cuModuleLoadData", 2000, cuModuleLoadData,    \
+        (CUmodule * module, const void* image), (module, image))               \
+  PLAIN(Driver, ModuleUnload, "cuModuleUnload", 2000, cuModuleUnload,          \
+        (CUmodule module), (module))                                           \
+  PLAIN(Driver, ModuleGetFunction, "cuModuleGetFunction", 2000,                \
+        cuModuleGetFunction,                                                   \
+        (CUfunction * function, CUmodule module, const char* name),            \
+        (function, module, name))                                              \
+  DEFAULT_STREAM(Driver, LaunchKernel, "cuLaunchKernel", 4000, cuLaunchKernel, \
+                 cuLaunchKernel_ptsz,                                          \
+                 (CUfunction function, unsigned grid_x, unsigned grid_y,       \
+                  unsigned grid_z, unsigned block_x, unsigned block_y,         \
+                  unsigned block_z, unsigned shared_bytes, CUstream stream,    \
+                  void** parameters, void** extra),                            \
+                 (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, \
+                  shared_bytes, stream, parameters, extra))                    \
+  PLAIN(ExtraDriver, DeviceGetPCIBusId, "cuDeviceGetPCIBusId", 4010,           \
+        cuDeviceGetPCIBusId, (char* id, int bytes, CUdevice device),           \
+        (id, bytes, device))                                                   \
+  PLAIN(ExtraDriver, DeviceGetByPCIBusId, "cuDeviceGetByPCIBusId", 4010,       \
+        cuDeviceGetByPCIBusId, (CUdevice * device, const char* id),            \
+        (device, id))                                                          \
+  PLAIN(ExtraDriver, DeviceGetUuid, "cuDeviceGetUuid", 11040,                  \
+        cuDeviceGetUuid_v2, (CUuuid * uuid, CUdevice device), (uuid, device))  \
+  PLAIN(ExtraDriver, DeviceCanAccessPeer, "cuDeviceCanAccessPeer", 4000,       \
+        cuDeviceCanAccessPeer, (int* can, CUdevice device, CUdevice peer),     \
+        (can, device, peer))                                                   \
+  PLAIN(ExtraDriver, DevicePrimaryCtxSetFlags, "cuDevicePrimaryCtxSetFlags",   \
+        11000, cuDevicePrimaryCtxSetFlags_v2,                                  \
+        (CUdevice device, unsigned flags), (device, flags))                    \
+  PLAIN(ExtraDriver, CtxGetFlags, "cuCtxGetFlags", 7000, cuCtxGetFlags,        \
+        (unsigned* flags), (flags))                                            \
+  PLAIN(ExtraDriver, CtxGetApiVersion, "cuCtxGetApiVersion", 3020,             \
+        cuCtxGetApiVersion, (CUcontext context, unsigned* version),            \
+        (context, version))                                                    \
+  PLAIN(ExtraDriver, CtxGetStreamPriorityRange, "cuCtxGetStreamPriorityRange", \
+        5050, cuCtxGetStreamPriorityRange, (int* least, int* greatest),        \
+        (least, greatest))                                                     \
+  PLAIN(ExtraDriver, MemGetAddressRange, "cuMemGetAddressRange", 3020,         \
+        cuMemGetAddressRange_v2,                                               \
+        (CUdeviceptr * base, size_t * bytes, CUdeviceptr pointer),             \
+        (base, bytes, pointer))                                                \
+  PLAIN(ExtraDriver, PointerGetAttribute, "cuPointerGetAttribute", 4000,       \
+        cuPointerGetAttribute,                                                 \
+        (void* value, CUpointer_attribute attribute, CUdeviceptr pointer),     \
+        (value, attribute, pointer))                                           \
+  DEFAULT_STREAM(ExtraDriver, MemcpyDtoD, "cuMemcpyDtoD", 3020,                \
+                 cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds,                        \
+                 (CUdeviceptr dst, CUdeviceptr src, size_t bytes),             \
+                 (dst, src, bytes))                                            \
+  DEFAULT_STREAM(ExtraDriver, MemcpyPeer, "cuMemcpyPeer", 4000, cuMemcpyPeer,  \
+                 cuMemcpyPeer_ptds,                                            \
+                 (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,     \
+                  CUcontext src_context, size_t bytes),                        \
+                 (dst, dst_context, src, src_context, bytes))                  \
+  DEFAULT_STREAM(ExtraDriver, MemcpyPeerAsync, "cuMemcpyPeerAsync", 4000,      \
+                 cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz,                    \
+                 (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,     \
+                  CUcontext src_context, size_t bytes, CUstream stream),       \
+                 (dst, dst_context, src, src_context, bytes, stream))          \
+  DEFAULT_STREAM(ExtraDriver, StreamGetPriority, "cuStreamGetPriority", 5050,  \
+                 cuStreamGetPriority, cuStreamGetPriority_ptsz,                \
+                 (CUstream stream, int* priority), (stream, priority))         \
+  DEFAULT_STREAM(ExtraDriver, StreamGetDevice, "cuStreamGetDevice", 12080,     \
+                 cuStreamGetDevice, cuStreamGetDevice_ptsz,                    \
+                 (CUstream stream, CUdevice * device), (stream, device))       \
+  DEFAULT_STREAM(ExtraDriver, StreamAddCallback, "cuStreamAddCallback", 5000,  \
+                 cuStreamAddCallback, cuStreamAddCallback_ptsz,                \
+                 (CUstream stream, CUstreamCallback function, void* user_data, \
+                  unsigned flags),                                             \
+                 (stream, function, user_data, flags))
+
+#endif  // PINRING_SRC_SIMCUDA_SHARED_DRIVER_EXPORTS_H_

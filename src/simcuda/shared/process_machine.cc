@@ -1,0 +1,106 @@
+#include "src/simcuda/shared/process_machine.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "absl/base/const_init.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "src/os/env.h"
+#include "src/os/threads.h"
+#include "src/simcuda/machine.h"
+#include "src/simcuda/shared/machine_options.h"
+
+namespace pinring::simcuda {
+namespace {
+
+constexpr int kHazardExitStatus = 86;
+
+ABSL_CONST_INIT absl::Mutex mutex(absl::kConstInit);
+// Set once, then for good; released here and acquired by every call.
+std::atomic<Machine*> process_machine{nullptr};
+std::atomic<bool> in_child{false};
+
+const absl::StatusOr<ProcessOptions>& Options() {
+  static const auto* const options =
+      new absl::StatusOr<ProcessOptions>(ReadProcessOptions(os::GetEnv));
+  return *options;
+}
+
+// Made when the library is loaded, so that it goes after the statics of the
+// program that link it, whose destructors may still make calls.
+class ExitReport {
+ public:
+  ~ExitReport() {
+    const Machine* machine = process_machine.load(std::memory_order_acquire);
+    if (machine == nullptr || in_child.load(std::memory_order_relaxed)) return;
+    const std::vector<std::string> hazards = machine->Hazards();
+    for (const std::string& hazard : hazards)
+      os::WriteErrorLine(absl::StrCat("simcuda: hazard: ", hazard));
+    if (hazards.empty() || !Options()->fail_on_hazard) return;
+    std::fflush(nullptr);
+    std::_Exit(kHazardExitStatus);
+  }
+};
+
+const ExitReport exit_report;
+
+CUresult MakeMachine() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+  if (!Options().ok()) {
+    os::WriteErrorLine(absl::StrCat("simcuda: ", Options().status().message()));
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const absl::Status forks = os::AtFork(nullptr, nullptr, [] {
+    in_child.store(true, std::memory_order_relaxed);
+  });
+  if (!forks.ok()) {
+    os::WriteErrorLine(absl::StrCat("simcuda: ", forks.message()));
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  process_machine.store(new Machine(Options()->machine, nullptr),
+                        std::memory_order_release);
+  return CUDA_SUCCESS;
+}
+
+const Machine* UsableMachine() {
+  if (in_child.load(std::memory_order_relaxed)) return nullptr;
+  return process_machine.load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+CUresult InitializeProcess(unsigned flags) {
+  if (in_child.load(std::memory_order_relaxed))
+    return CUDA_ERROR_NOT_INITIALIZED;
+  {
+    absl::MutexLock lock(&mutex);
+    if (process_machine.load(std::memory_order_relaxed) == nullptr) {
+      if (const CUresult code = MakeMachine(); code != CUDA_SUCCESS)
+        return code;
+    }
+  }
+  return UsableMachine()->driver().Init(flags);
+}
+
+template <>
+const Driver* ProcessTable<Driver>() {
+  const Machine* machine = UsableMachine();
+  return machine == nullptr ? nullptr : &machine->driver();
+}
+
+template <>
+const ExtraDriver* ProcessTable<ExtraDriver>() {
+  const Machine* machine = UsableMachine();
+  return machine == nullptr ? nullptr : &machine->extra_driver();
+}
+
+bool ProcessHasStreamMemoryOperations() {
+  return !Options().ok() || Options()->machine.stream_memory_operations;
+}
+
+}  // namespace pinring::simcuda
