@@ -58,7 +58,8 @@ BENCHMARK(BM_PassedCopyDriver);
 
 // What it takes longer than BM_PassedCopyDriver should be at most 30 ns.
 void BM_PassedCopyOverhead(benchmark::State& state, cudaMemcpyKind kind) {
-  const auto instance = Instance::Create(&IdleDriver(), Options());
+  AddressMap blocks;
+  const auto instance = Instance::Create(&IdleDriver(), Options(), &blocks);
   void* block = nullptr;
   if (!instance.ok() || !(*instance)->HostAlloc(&block, kBlockBytes, 0).ok()) {
     state.SkipWithError("no instance with a block");

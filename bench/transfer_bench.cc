@@ -17,6 +17,7 @@
 
 #include "benchmark/benchmark.h"
 #include "src/capi/instance.h"
+#include "src/capi/instances.h"
 #include "src/capi/options.h"
 #include "src/copy/worker_pool.h"
 #include "src/os/env.h"
@@ -38,7 +39,7 @@ Instance& Pinring() {
     Options options;
     absl::Status status = ReadEnvironment(os::GetEnv, &options);
     absl::StatusOr<std::unique_ptr<Instance>> made =
-        Instance::Create(&Bed().driver(), options);
+        Instance::Create(&Bed().driver(), options, &Blocks());
     if (!status.ok() || !made.ok()) std::abort();
     return made->release();
   }();

@@ -154,7 +154,7 @@ void PrintAndCheckUsage() {
   EXPECT_EQ(usage.kinds[pinringUsageStaged].currentBytes, 0u);
   EXPECT_EQ(usage.kinds[pinringUsagePromoted].currentBytes, 0u);
   EXPECT_EQ(usage.events[pinringEventSlotQuarantined], 0u);
-  const DefaultInstanceError* error = nullptr;
+  const NoInstance* error = nullptr;
   Instance* const instance = DefaultInstance(&error);
   ASSERT_NE(instance, nullptr);
   EXPECT_TRUE(HappensWithin(

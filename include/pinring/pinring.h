@@ -28,7 +28,8 @@
 // first touch, as with malloc. The README has the whole list.
 //
 // Threads: every function may be called from any thread at any time, but
-// pinringConfigure, which comes before all others. None is to be called from a
+// pinringConfigure, which comes before all others, and pinringInstanceDestroy,
+// which comes after all others of its instance. None is to be called from a
 // host function or callback of a stream, as none of CUDA's is.
 //
 // Streams and devices: a stream of 0 is the legacy default stream;
@@ -51,7 +52,7 @@
 // thrown.
 //
 // Options: the environment variables PINRING_<NAME>, which `pinring options`
-// lists, or pinringConfigure.
+// lists, or pinringConfigure; for further instances, pinringInstanceCreate.
 //
 // Lifetime: the library starts with the first call and never ends: blocks may
 // be freed, and copies be in flight, until the process is gone.
@@ -158,7 +159,57 @@ PINRING_API cudaError_t pinringMemcpyAsync(void* dst, const void* src,
                                            enum cudaMemcpyKind kind,
                                            cudaStream_t stream);
 
+// When pinringCopyAsync may access host memory: the values and the meaning of
+// cudaMemcpySrcAccessOrder, for sources and destinations in host memory.
+enum pinringAccess {
+  // When the stream gets there: what earlier work writes is copied, and the
+  // memory is the stream's until an observer says that the copy is done.
+  pinringAccessStream = 1,
+  // Before the call returns: the memory is the caller's again then. A source
+  // is read at once, whatever holds the stream, as far as the stream's slots
+  // reach (at least 64 KiB; an idle stream's, the ring); beyond that, and for
+  // a destination, the call waits for the stream.
+  pinringAccessDuringCall = 2,
+  // A source at any time from the call on, so that it moves while the stream
+  // is still busy; it must hold its bytes from then until the copy is done. A
+  // destination as with pinringAccessStream.
+  pinringAccessAny = 3
+};
+
+// Copies `bytes` bytes through the ring, in the order of `stream`, from or to
+// any pageable memory: a vector, a mapped file, or a staged block, which need
+// not be known to this library or to CUDA. Twice to eight times as fast as
+// cudaMemcpyAsync, which reads such memory during the call or waits for the
+// stream. Memory that is pinned already, managed, or on the device at both
+// ends is the driver's business, with the same rule of access.
+//
+// pinringAccessDuringCall cannot be captured. Where a stream that captures, or
+// a ring that cannot be made, leaves the copy to the driver, it reads pageable
+// memory its own way; this is counted (pinringCopyPageableFallback).
+//
+// Errors: as pinringMemcpyAsync, cudaErrorInvalidValue (`access`), and
+// cudaErrorStreamCaptureUnsupported.
+PINRING_API cudaError_t pinringCopyAsync(void* dst, const void* src,
+                                         size_t bytes, enum cudaMemcpyKind kind,
+                                         enum pinringAccess access,
+                                         cudaStream_t stream);
+
+// The same, but returns when the data is at its destination.
+PINRING_API cudaError_t pinringCopy(void* dst, const void* src, size_t bytes,
+                                    enum cudaMemcpyKind kind,
+                                    cudaStream_t stream);
+
 // --- What a pointer is -----------------------------------------------------
+
+enum pinringBlockKind {
+  pinringBlockNone = 0,    // no block of this library
+  pinringBlockPinned = 1,  // really pinned when it was made
+  pinringBlockStaged = 2   // pageable, and perhaps promoted since
+};
+
+// What kind of block `pointer` points into. Makes no call of the driver, takes
+// no lock, and costs a few nanoseconds.
+PINRING_API enum pinringBlockKind pinringGetBlockKind(const void* pointer);
 
 // As cudaPointerGetAttributes. Any address inside a staged block is host
 // memory whose host and device pointers are the address itself; one past its
@@ -178,11 +229,62 @@ PINRING_API cudaError_t pinringHostGetDevicePointer(void** device_pointer,
                                                     void* pointer,
                                                     unsigned int flags);
 
+// Makes the staged block that `pointer` points into really pinned until it is
+// freed, as pinringHostGetDevicePointer does. Blocks that are pinned already
+// are left as they are.
+//
+// Errors: cudaErrorInvalidValue (no block), cudaErrorMemoryAllocation (the
+// limit is reached, or the system refuses).
+PINRING_API cudaError_t pinringPromote(void* pointer);
+
 // As cudaHostGetFlags: the flags that the block was made with, and
 // cudaHostAllocMapped, as the runtime adds it.
 //
 // Errors: cudaErrorInvalidValue (null, or memory that is not pinned).
 PINRING_API cudaError_t pinringHostGetFlags(unsigned int* flags, void* pointer);
+
+// Makes sure that the calling thread's current context is one of the device,
+// for copies in the default streams and for what new blocks say of their
+// device: its primary context, where it has to change. For callers that keep a
+// current device of their own, as a CUDA runtime does.
+//
+// Errors: cudaErrorInvalidDevice (`device`).
+PINRING_API cudaError_t pinringSetDevice(int device);
+
+// --- Instances -------------------------------------------------------------
+
+// An instance has its own ring, movers, small-block pool, options, limit and
+// usage. Programs need no more than the default one, which the environment and
+// pinringConfigure set up; others keep, say, a library's copies apart from
+// those of the program that it is part of.
+//
+// Blocks are their instance's: copies, queries and pinringFreeHost find it by
+// the address. What a thread allocates, its categories, its usage, and
+// pinringCopyAsync of other memory are its current instance's, which is the
+// default one unless it pushed another.
+typedef struct pinringInstance_st* pinringInstance_t;
+
+// Makes an instance with the options of `settings`, as pinringConfigure takes
+// them ("" for the defaults; the environment is not looked at).
+//
+// Errors: cudaErrorInvalidValue (null, an unknown name, a bad value).
+PINRING_API cudaError_t pinringInstanceCreate(pinringInstance_t* instance,
+                                              const char* settings);
+
+// Waits for the instance's copies and gives back all that it holds. No thread
+// may be using it or have it pushed.
+//
+// Errors: cudaErrorInvalidResourceHandle (none that pinringInstanceCreate
+// made), cudaErrorIllegalState (blocks of it are not freed).
+PINRING_API cudaError_t pinringInstanceDestroy(pinringInstance_t instance);
+
+// Makes `instance` the calling thread's current one, until the matching pop;
+// null stands for the default instance. Errors: cudaErrorInvalidResourceHandle
+// (none), cudaErrorInvalidValue (more than 64 deep).
+PINRING_API cudaError_t pinringPushInstance(pinringInstance_t instance);
+
+// Errors: cudaErrorInvalidValue (nothing was pushed).
+PINRING_API cudaError_t pinringPopInstance(void);
 
 // --- Categories ------------------------------------------------------------
 

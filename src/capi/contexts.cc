@@ -1,5 +1,6 @@
 #include "src/capi/contexts.h"
 
+#include "absl/strings/str_cat.h"
 #include "src/driver/status.h"
 
 namespace pinring {
@@ -11,9 +12,7 @@ constexpr int kDefaultDevice = 0;
 
 Contexts::~Contexts() {
   absl::MutexLock lock(&mutex_);
-  CUdevice device = 0;
-  if (primary_ != nullptr &&
-      driver_.DeviceGet(&device, kDefaultDevice) == CUDA_SUCCESS) {
+  for (const auto& [device, context] : retained_) {
     (void)driver_.DevicePrimaryCtxRelease(device);
   }
 }
@@ -24,12 +23,25 @@ absl::Status Contexts::EnsureCurrent() {
       code != CUDA_SUCCESS) {
     return CudaStatus(code, "cuCtxGetCurrent");
   }
-  if (current != nullptr) return absl::OkStatus();
+  return current != nullptr ? absl::OkStatus()
+                            : MakePrimaryCurrent(kDefaultDevice);
+}
 
+absl::Status Contexts::SetDevice(int ordinal) {
+  CUcontext current = nullptr;
   CUdevice device = 0;
-  if (const CUresult code = driver_.DeviceGet(&device, kDefaultDevice);
+  if (driver_.CtxGetCurrent(&current) == CUDA_SUCCESS && current != nullptr &&
+      driver_.CtxGetDevice(&device) == CUDA_SUCCESS && device == ordinal) {
+    return absl::OkStatus();
+  }
+  return MakePrimaryCurrent(ordinal);
+}
+
+absl::Status Contexts::MakePrimaryCurrent(int ordinal) {
+  CUdevice device = 0;
+  if (const CUresult code = driver_.DeviceGet(&device, ordinal);
       code != CUDA_SUCCESS) {
-    return CudaStatus(code, "cuDeviceGet");
+    return CudaStatus(code, absl::StrCat("cuDeviceGet of device ", ordinal));
   }
   absl::MutexLock lock(&mutex_);
   unsigned flags = 0;
@@ -40,14 +52,18 @@ absl::Status Contexts::EnsureCurrent() {
     return CudaStatus(code, "cuDevicePrimaryCtxGetState");
   }
   // A reset of the device takes the context away from everyone who retained it.
-  if (primary_ == nullptr || active == 0) {
-    if (const CUresult code = driver_.DevicePrimaryCtxRetain(&primary_, device);
+  const auto known = retained_.find(device);
+  if (known == retained_.end() || active == 0) {
+    CUcontext context = nullptr;
+    if (const CUresult code = driver_.DevicePrimaryCtxRetain(&context, device);
         code != CUDA_SUCCESS) {
-      primary_ = nullptr;
+      retained_.erase(device);
       return CudaStatus(code, "cuDevicePrimaryCtxRetain");
     }
+    retained_[device] = context;
   }
-  return CudaStatus(driver_.CtxSetCurrent(primary_), "cuCtxSetCurrent");
+  return CudaStatus(driver_.CtxSetCurrent(retained_[device]),
+                    "cuCtxSetCurrent");
 }
 
 absl::Status Contexts::SynchronizePrimary(CUdevice device, CUcontext current) {

@@ -7,6 +7,7 @@
 #include <cuda.h>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "src/driver/driver.h"
@@ -20,12 +21,16 @@ class Contexts {
   explicit Contexts(const Driver* driver) : driver_(*driver) {}
   Contexts(const Contexts&) = delete;
   Contexts& operator=(const Contexts&) = delete;
-  // Gives the primary context back, if this object made it.
+  // Gives the primary contexts back that this object retained.
   ~Contexts();
 
   // Makes sure that the calling thread has a current context. Errors: the
   // driver's.
   absl::Status EnsureCurrent() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Makes sure that the calling thread's current context is of the device; its
+  // primary one, where it has to change. Errors: the driver's.
+  absl::Status SetDevice(int ordinal) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Waits for all work of the current context and of every device's primary
   // context that is active. Errors: the driver's first one.
@@ -36,12 +41,13 @@ class Contexts {
   int CurrentDevice() const;
 
  private:
+  absl::Status MakePrimaryCurrent(int ordinal) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status SynchronizePrimary(CUdevice device, CUcontext current);
 
   const Driver& driver_;
   absl::Mutex mutex_;
-  CUcontext primary_ ABSL_GUARDED_BY(mutex_) =
-      nullptr;  // retained, of device 0
+  // The primary contexts that this object retained, by their device.
+  absl::flat_hash_map<CUdevice, CUcontext> retained_ ABSL_GUARDED_BY(mutex_);
 };
 
 // For its scope, calls of this thread do not disturb captures in progress, of

@@ -9,9 +9,11 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "src/capi/error_codes.h"
+#include "src/capi/instances.h"
 #include "src/driver/loader.h"
 #include "src/driver/status.h"
 #include "src/os/env.h"
@@ -24,7 +26,7 @@ namespace {
 // Both are stored with release once they are complete, loaded with acquire by
 // the calls' fast path; at most one is ever set.
 std::atomic<Instance*> instance{nullptr};
-std::atomic<const DefaultInstanceError*> failure{nullptr};
+std::atomic<const NoInstance*> failure{nullptr};
 
 absl::Mutex setup_mutex(absl::kConstInit);
 const Driver* replaced_driver ABSL_GUARDED_BY(setup_mutex) = nullptr;
@@ -36,9 +38,12 @@ bool hooks_set ABSL_GUARDED_BY(setup_mutex) = false;
 absl::StatusOr<const Driver*> FindDriver()
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(setup_mutex) {
   if (replaced_driver != nullptr) return replaced_driver;
+  static const Driver* installed = nullptr;
+  if (installed != nullptr) return installed;
   auto driver = LoadDriver();
   if (!driver.ok()) return driver.status();
-  return new Driver(*driver);  // Lives as long as the process.
+  installed = new Driver(*driver);  // Lives as long as the process.
+  return installed;
 }
 
 absl::StatusOr<Options> FindOptions()
@@ -55,32 +60,40 @@ absl::StatusOr<Options> FindOptions()
   return options;
 }
 
-void PrintUsageAtExit() {
-  if (Instance* made = instance.load(std::memory_order_acquire)) {
-    os::WriteErrorLine(absl::StripSuffix(FormatUsageText(made->Usage()), "\n"));
-  }
+void ShowUsage(const Instance& shown) {
+  os::WriteErrorLine(absl::StripSuffix(FormatUsageText(shown.Usage()), "\n"));
+}
+
+void ShowUsageAtExit() {
+  ForEachInstance([](Instance& made) {
+    if (made.options().show_usage) ShowUsage(made);
+  });
 }
 
 void AfterForkInChild() {
-  if (Instance* made = instance.load(std::memory_order_acquire)) {
-    made->AbandonAfterFork();
-  }
+  ForEachInstance([](Instance& made) { made.AbandonAfterFork(); });
 }
 
-void SetHooks(const Options& options)
-    ABSL_EXCLUSIVE_LOCKS_REQUIRED(setup_mutex) {
+void SetHooks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(setup_mutex) {
   if (hooks_set) return;
   hooks_set = true;
   if (auto status = os::AtFork(nullptr, nullptr, &AfterForkInChild);
       !status.ok()) {
     os::WriteErrorLine(absl::StrCat("pinring: ", status.message()));
   }
-  if (options.show_usage) (void)std::atexit(&PrintUsageAtExit);
+  (void)std::atexit(&ShowUsageAtExit);
+}
+
+// Only a driver that was found has an answer of its own.
+cudaError_t CodeWithoutDriver(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kNotFound
+             ? cudaErrorInsufficientDriver
+             : RuntimeCode(status);
 }
 
 void Fail(cudaError_t code, absl::string_view message)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(setup_mutex) {
-  failure.store(new DefaultInstanceError{code, std::string(message)},
+  failure.store(new NoInstance{code, std::string(message)},
                 std::memory_order_release);
 }
 
@@ -92,24 +105,21 @@ void MakeInstance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(setup_mutex) {
   }
   const auto driver = FindDriver();
   if (!driver.ok()) {
-    // Only a driver that was found has an answer of its own.
-    const bool found = driver.status().code() != absl::StatusCode::kNotFound;
-    return Fail(
-        found ? RuntimeCode(driver.status()) : cudaErrorInsufficientDriver,
-        driver.status().message());
+    return Fail(CodeWithoutDriver(driver.status()), driver.status().message());
   }
-  auto made = Instance::Create(*driver, *options);
+  auto made = Instance::Create(*driver, *options, &Blocks());
   if (!made.ok()) {
     os::WriteErrorLine(absl::StrCat("pinring: ", made.status().message()));
     return Fail(cudaErrorInitializationError, made.status().message());
   }
-  SetHooks(*options);
+  SetHooks();
+  AddInstance(made->get(), InstanceRole::kDefault);
   instance.store(std::move(*made).release(), std::memory_order_release);
 }
 
 }  // namespace
 
-Instance* DefaultInstance(const DefaultInstanceError** error) {
+Instance* DefaultInstance(const NoInstance** error) {
   if (Instance* made = instance.load(std::memory_order_acquire)) return made;
   absl::MutexLock lock(&setup_mutex);
   if (instance.load(std::memory_order_relaxed) == nullptr &&
@@ -138,9 +148,67 @@ absl::Status ConfigureDefaultInstance(absl::string_view settings) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<Instance*> CreateInstance(absl::string_view settings) {
+  Options options;
+  if (auto status = ApplySettings(settings, &options); !status.ok()) {
+    return status;
+  }
+  absl::MutexLock lock(&setup_mutex);
+  const auto driver = FindDriver();
+  if (!driver.ok()) {
+    return CudaStatus(static_cast<CUresult>(CodeWithoutDriver(driver.status())),
+                      driver.status().message());
+  }
+  auto made = Instance::Create(*driver, options, &Blocks());
+  if (!made.ok()) return made.status();
+  SetHooks();
+  AddInstance(made->get(), InstanceRole::kFurther);
+  return std::move(*made).release();
+}
+
+absl::Status DestroyInstance(Instance* made) {
+  if (made == instance.load(std::memory_order_acquire) ||
+      !InstanceExists(made)) {
+    return CudaStatus(CUDA_ERROR_INVALID_HANDLE,
+                      "the instance was destroyed before, or never was one "
+                      "that pinringInstanceCreate made");
+  }
+  if (made->InForkedChild()) {
+    return CudaStatus(CUDA_ERROR_NOT_INITIALIZED,
+                      "an instance cannot be destroyed in a child of fork");
+  }
+  if (const uint64_t blocks = made->Blocks(); blocks > 0) {
+    return CudaStatus(CUDA_ERROR_ILLEGAL_STATE,
+                      absl::StrCat("the instance has ", blocks,
+                                   " blocks that were not freed; free them "
+                                   "first"));
+  }
+  if (!RemoveInstance(made, InstanceRole::kFurther)) {
+    return CudaStatus(CUDA_ERROR_INVALID_HANDLE,
+                      "another thread destroys the instance");
+  }
+  if (made->options().show_usage) ShowUsage(*made);
+  delete made;
+  return absl::OkStatus();
+}
+
+Instance* CurrentInstance(const NoInstance** error) {
+  Instance* const current = PushedInstance();
+  if (current == nullptr) return DefaultInstance(error);
+  if (InstanceExists(current)) return current;
+  static const NoInstance* const destroyed =
+      new NoInstance{cudaErrorInvalidResourceHandle,
+                     "the calling thread's current instance was "
+                     "destroyed; call pinringPopInstance"};
+  *error = destroyed;
+  return nullptr;
+}
+
 void ResetDefaultInstanceForTesting(const Driver* driver) {
   absl::MutexLock lock(&setup_mutex);
-  delete instance.exchange(nullptr, std::memory_order_acq_rel);
+  Instance* const made = instance.exchange(nullptr, std::memory_order_acq_rel);
+  if (made != nullptr) (void)RemoveInstance(made, InstanceRole::kDefault);
+  delete made;
   delete failure.exchange(nullptr, std::memory_order_acq_rel);
   delete settings_told;
   settings_told = nullptr;

@@ -1,8 +1,9 @@
-// The process's default instance, which the C functions use.
+// The process's default instance, which the C functions use, and those that a
+// program makes beside it.
 //
-// Made by the first call that needs it, from the environment and from what
-// Configure was told; never destroyed, since blocks may be freed by static
-// destructors. Thread-safe.
+// The default one is made by the first call that needs it, from the environment
+// and from what Configure was told; never destroyed, since blocks may be freed
+// by static destructors. Thread-safe.
 
 #ifndef PINRING_SRC_CAPI_DEFAULT_INSTANCE_H_
 #define PINRING_SRC_CAPI_DEFAULT_INSTANCE_H_
@@ -11,20 +12,31 @@
 
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "src/capi/instance.h"
 #include "src/driver/driver.h"
 
 namespace pinring {
 
-// Why there is no default instance. Once there is none, there never is.
-struct DefaultInstanceError {
+// Why there is no instance to use. A default one that cannot be made once never
+// is.
+struct NoInstance {
   cudaError_t code = cudaSuccess;
   std::string message;
 };
 
-// The instance, or null and the reason in *error.
-Instance* DefaultInstance(const DefaultInstanceError** error);
+// The default instance, or null and the reason in *error.
+Instance* DefaultInstance(const NoInstance** error);
+
+// The calling thread's current instance, or null and the reason in *error.
+Instance* CurrentInstance(const NoInstance** error);
+
+// pinringInstanceCreate and pinringInstanceDestroy. Errors: what the settings
+// or the driver's loading say; no such instance, blocks that are not freed.
+absl::StatusOr<Instance*> CreateInstance(absl::string_view settings);
+absl::Status DestroyInstance(Instance* instance);
 
 // pinringConfigure. Errors: kInvalidArgument (the settings), with the code of
 // cudaErrorIllegalState where the instance exists already.

@@ -49,18 +49,23 @@ absl::Status LimitReached(absl::string_view what, uint64_t bytes,
 }  // namespace
 
 HostMemory::HostMemory(const Options& options, const Driver* driver,
-                       UsageLedger* ledger, PinnedBudget* budget)
+                       UsageLedger* ledger, PinnedBudget* budget,
+                       AddressMap* map, Instance* instance)
     : options_(options),
       driver_(*driver),
       ledger_(*ledger),
       budget_(*budget),
-      process_id_(os::ProcessId()) {}
+      process_id_(os::ProcessId()),
+      map_(*map),
+      instance_(instance) {}
 
 HostMemory::~HostMemory() {
   if (InForkedChild()) return;
   std::vector<Block*> blocks;
-  map_.ForEach([&blocks](Block& block) {
-    if (block.kind() != BlockKind::kSmallArena) blocks.push_back(&block);
+  map_.ForEach([&](Block& block) {
+    if (block.owner() == this && block.kind() != BlockKind::kSmallArena) {
+      blocks.push_back(&block);
+    }
   });
   for (Block* block : blocks) {
     if (!block->BeginFree()) continue;
@@ -71,9 +76,9 @@ HostMemory::~HostMemory() {
   }
   absl::MutexLock lock(&pool_mutex_);
   if (arena_ == nullptr) return;
+  // Out of the map first: the address may come back as soon as it is free.
+  if (Block* block = map_.Find(arena_)) Forget(*block);
   (void)driver_.MemFreeHost(arena_);
-  ledger_.ArenaUnpinned(options_.small_pool_bytes);
-  budget_.Release(options_.small_pool_bytes);
 }
 
 bool HostMemory::InForkedChild() const {
@@ -95,7 +100,8 @@ absl::StatusOr<void*> HostMemory::Allocate(
   return AllocateStaged(bytes, flags, device);
 }
 
-absl::StatusOr<Block*> HostMemory::Insert(const BlockSpec& spec) {
+absl::StatusOr<Block*> HostMemory::Insert(BlockSpec spec) {
+  spec.owner = this;
   while (true) {
     auto inserted = map_.Insert(spec);
     if (inserted.status().code() != absl::StatusCode::kAlreadyExists) {
@@ -106,7 +112,7 @@ absl::StatusOr<Block*> HostMemory::Insert(const BlockSpec& spec) {
     Block* stale = map_.FindOverlap(spec.base, spec.mapped_bytes);
     if (stale == nullptr) continue;
     if (stale->kind() == BlockKind::kStaged) return inserted;
-    Forget(*stale);
+    static_cast<HostMemory*>(stale->owner())->Forget(*stale);
   }
 }
 
@@ -251,12 +257,12 @@ absl::Status HostMemory::MakePool(
                  absl::StrCat("cuMemHostAlloc of ", HumanBytes(bytes)));
   if (status.ok()) {
     status =
-        map_.Insert({.base = AddressOf(arena),
-                     .bytes = bytes,
-                     .mapped_bytes = os::RoundUp(bytes, AddressMap::kGrainBytes)
-                                         .value_or(bytes),
-                     .kind = BlockKind::kSmallArena,
-                     .host_flags = kSharedPinnedFlags})
+        Insert({.base = AddressOf(arena),
+                .bytes = bytes,
+                .mapped_bytes =
+                    os::RoundUp(bytes, AddressMap::kGrainBytes).value_or(bytes),
+                .kind = BlockKind::kSmallArena,
+                .host_flags = kSharedPinnedFlags})
             .status();
     if (!status.ok()) (void)driver_.MemFreeHost(arena);
   }

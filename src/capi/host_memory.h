@@ -1,5 +1,8 @@
 // HostMemory: the blocks of an instance, from allocation to free.
 //
+// Several share one map of addresses, so that each range is one block's only
+// and a call finds the instance that it is about.
+//
 // It decides what a block is made of (staged pages, a piece of the small pool,
 // memory that the driver pins), keeps the map of their addresses, promotes
 // staged blocks, and charges what is really pinned to the budget and to the
@@ -39,6 +42,8 @@
 
 namespace pinring {
 
+class Instance;
+
 class HostMemory {
  public:
   struct Options {
@@ -54,9 +59,9 @@ class HostMemory {
     uint64_t device_pointer = 0;
   };
 
-  // The others outlive it.
+  // The others outlive it; `instance` is whose blocks they are.
   HostMemory(const Options& options, const Driver* driver, UsageLedger* ledger,
-             PinnedBudget* budget);
+             PinnedBudget* budget, AddressMap* map, Instance* instance);
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
   // Blocks that are still there lose their memory; nobody may use them.
@@ -69,7 +74,7 @@ class HostMemory {
       size_t bytes, unsigned flags, int device,
       absl::FunctionRef<absl::Status()> ensure_context);
 
-  // Whether a block of this instance starts at or holds `address`.
+  // Whether a block of any instance holds `address`.
   bool Owns(const void* address) const { return map_.Find(address) != nullptr; }
 
   // Frees the block that starts at `pointer`. `wait` returns when no staged
@@ -104,6 +109,15 @@ class HostMemory {
 
   const AddressMap& map() const { return map_; }
 
+  // The instance that handed out the block at `address`; null for memory that
+  // is in no block of the map.
+  static Instance* InstanceOf(const AddressMap& map, const void* address) {
+    const Block* block = map.Find(address);
+    return block == nullptr
+               ? nullptr
+               : static_cast<HostMemory*>(block->owner())->instance_;
+  }
+
   // True in a child of fork of the process that made this object.
   bool InForkedChild() const;
 
@@ -113,7 +127,7 @@ class HostMemory {
   absl::StatusOr<void*> AllocatePinned(size_t bytes, unsigned flags,
                                        int device);
   // Adds a block to the map, over what a reset device has left there.
-  absl::StatusOr<Block*> Insert(const BlockSpec& spec);
+  absl::StatusOr<Block*> Insert(BlockSpec spec);
   void Forget(Block& block);
   // Null where the pool has no room, or cannot be made.
   void* AllocateSmall(size_t bytes, unsigned flags, int device,
@@ -137,7 +151,8 @@ class HostMemory {
   UsageLedger& ledger_;
   PinnedBudget& budget_;
   const int64_t process_id_;
-  AddressMap map_;
+  AddressMap& map_;
+  Instance* const instance_;
 
   absl::Mutex pool_mutex_;
   bool pool_refused_ ABSL_GUARDED_BY(pool_mutex_) = false;

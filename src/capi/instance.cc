@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "src/capi/addresses.h"
 #include "src/driver/status.h"
 #include "src/os/env.h"
 #include "src/usage/usage_print.h"
@@ -19,62 +20,6 @@ constexpr unsigned kHostAllocFlags =
 static_assert(cudaHostAllocPortable == CU_MEMHOSTALLOC_PORTABLE &&
               cudaHostAllocMapped == CU_MEMHOSTALLOC_DEVICEMAP &&
               cudaHostAllocWriteCombined == CU_MEMHOSTALLOC_WRITECOMBINED);
-
-absl::Status Invalid(absl::string_view message) {
-  return CudaStatus(CUDA_ERROR_INVALID_VALUE, message);
-}
-
-CUdeviceptr DeviceAddress(const void* pointer) {
-  return reinterpret_cast<CUdeviceptr>(pointer);
-}
-
-std::string AddressText(const void* pointer) {
-  return absl::StrCat("0x", absl::Hex(DeviceAddress(pointer)));
-}
-
-absl::Status OutOfRange(const Block& block, const void* pointer, size_t bytes) {
-  return Invalid(absl::StrCat("a copy of ", bytes, " bytes at ",
-                              AddressText(pointer),
-                              " reaches beyond its block of ", block.bytes(),
-                              " bytes at ", AddressText(block.data())));
-}
-
-bool IsLegacyStream(CUstream stream) {
-  return stream == nullptr || stream == CU_STREAM_LEGACY;
-}
-
-CopyDirection UsageDirection(Direction direction) {
-  return direction == Direction::kHostToDevice ? CopyDirection::kHostToDevice
-                                               : CopyDirection::kDeviceToHost;
-}
-
-// Only for the accounts: the driver looks at the addresses.
-CopyDirection DirectionOf(cudaMemcpyKind kind) {
-  switch (kind) {
-    case cudaMemcpyHostToDevice:
-      return CopyDirection::kHostToDevice;
-    case cudaMemcpyDeviceToHost:
-      return CopyDirection::kDeviceToHost;
-    case cudaMemcpyDeviceToDevice:
-      return CopyDirection::kDeviceToDevice;
-    case cudaMemcpyHostToHost:
-      return CopyDirection::kHostToHost;
-    case cudaMemcpyDefault:
-      break;
-  }
-  return CopyDirection::kByAddress;
-}
-
-CopyPath UsagePath(CopyOutcome outcome) {
-  switch (outcome) {
-    case CopyOutcome::kIdle:
-      return CopyPath::kStagedIdle;
-    case CopyOutcome::kSync:
-      return CopyPath::kStagedSync;
-    default:
-      return CopyPath::kStagedDeferred;
-  }
-}
 
 absl::StatusOr<copy::KernelSet> ChooseKernels(absl::string_view option) {
   const std::pair<absl::string_view, absl::string_view> names =
@@ -101,7 +46,7 @@ EngineOptions MakeEngineOptions(const Options& options,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Instance>> Instance::Create(
-    const Driver* driver, const Options& options) {
+    const Driver* driver, const Options& options, AddressMap* blocks) {
   auto kernels = ChooseKernels(options.kernel);
   if (!kernels.ok()) return kernels.status();
   const uint64_t slots =
@@ -111,14 +56,14 @@ absl::StatusOr<std::unique_ptr<Instance>> Instance::Create(
         "PINRING_SLOT_BYTES=", options.slot_bytes, " times ", slots,
         " slots do not fit into PINRING_RING_BYTES=", options.ring_bytes));
   }
-  auto instance =
-      std::unique_ptr<Instance>(new Instance(driver, options, *kernels));
+  auto instance = std::unique_ptr<Instance>(
+      new Instance(driver, options, *kernels, blocks));
   if (options.verbose) instance->SayOptions(*kernels);
   return instance;
 }
 
 Instance::Instance(const Driver* driver, const Options& options,
-                   const copy::KernelSet& kernels)
+                   const copy::KernelSet& kernels, AddressMap* blocks)
     : options_(options),
       driver_(*driver),
       own_category_(
@@ -128,7 +73,7 @@ Instance::Instance(const Driver* driver, const Options& options,
       memory_({.stage = options.enabled,
                .small_limit_bytes = options.small_limit_bytes,
                .small_pool_bytes = options.small_pool_bytes},
-              driver, &ledger_, &budget_),
+              driver, &ledger_, &budget_, blocks, this),
       engine_(
           MakeEngineOptions(options, kernels),
           {.driver = driver,
@@ -146,12 +91,12 @@ Instance::~Instance() {
 
 absl::Status Instance::HostAlloc(void** pointer, size_t bytes, unsigned flags) {
   if (pointer == nullptr) {
-    return Invalid("the address to put the block's address at is null");
+    return InvalidValue("the address to put the block's address at is null");
   }
   if ((flags & ~kHostAllocFlags) != 0) {
-    return Invalid(absl::StrCat("allocation flags 0x", absl::Hex(flags),
-                                ": only portable (1), mapped (2) and "
-                                "write-combined (4) are known"));
+    return InvalidValue(absl::StrCat("allocation flags 0x", absl::Hex(flags),
+                                     ": only portable (1), mapped (2) and "
+                                     "write-combined (4) are known"));
   }
   if (bytes == 0) return absl::OkStatus();
   if (auto status = CheckProcess(); !status.ok()) return status;
@@ -185,9 +130,9 @@ absl::Status Instance::HostRegister(void* pointer, size_t bytes,
                                     unsigned flags) {
   if (bytes > 0 &&
       memory_.map().FindOverlap(reinterpret_cast<uintptr_t>(pointer), bytes)) {
-    return Invalid(absl::StrCat("registration of ", bytes, " bytes at ",
-                                AddressText(pointer),
-                                ": the range holds pinned memory already"));
+    return InvalidValue(absl::StrCat(
+        "registration of ", bytes, " bytes at ", AddressText(pointer),
+        ": the range holds pinned memory already"));
   }
   return CallDriver("cuMemHostRegister", [&] {
     return driver_.MemHostRegister(pointer, bytes, flags);
@@ -196,218 +141,16 @@ absl::Status Instance::HostRegister(void* pointer, size_t bytes,
 
 absl::Status Instance::HostUnregister(void* pointer) {
   if (memory_.Owns(pointer)) {
-    return Invalid(absl::StrCat(AddressText(pointer),
-                                " was allocated pinned, not registered"));
+    return InvalidValue(absl::StrCat(AddressText(pointer),
+                                     " was allocated pinned, not registered"));
   }
   return CallDriver("cuMemHostUnregister",
                     [&] { return driver_.MemHostUnregister(pointer); });
 }
 
-absl::Status Instance::Memcpy(void* dst, const void* src, size_t bytes,
-                              cudaMemcpyKind kind) {
-  return CopyAnything({.dst = dst,
-                       .src = src,
-                       .bytes = bytes,
-                       .kind = kind,
-                       .stream = nullptr,
-                       .wait = true});
-}
-
-absl::Status Instance::MemcpyAsync(void* dst, const void* src, size_t bytes,
-                                   cudaMemcpyKind kind, CUstream stream) {
-  return CopyAnything({.dst = dst,
-                       .src = src,
-                       .bytes = bytes,
-                       .kind = kind,
-                       .stream = stream,
-                       .wait = false});
-}
-
-absl::Status Instance::CopyAnything(const Copy& copy) {
-  if (copy.bytes == 0) return absl::OkStatus();
-  if (!memory_.IsStaged(copy.dst) && !memory_.IsStaged(copy.src)) {
-    return CopyNatively(copy, DirectionOf(copy.kind), CopyPath::kPassed);
-  }
-  const BlockUse to = memory_.UseStaged(copy.dst);
-  const BlockUse from = memory_.UseStaged(copy.src);
-  if (to && !to->ContainsRange(DeviceAddress(copy.dst), copy.bytes)) {
-    return OutOfRange(*to, copy.dst, copy.bytes);
-  }
-  if (from && !from->ContainsRange(DeviceAddress(copy.src), copy.bytes)) {
-    return OutOfRange(*from, copy.src, copy.bytes);
-  }
-  if (to && from) {
-    return CopyNatively(copy, CopyDirection::kHostToHost, CopyPath::kPassed);
-  }
-  if (to) return CopyStaged(copy, *to, Direction::kDeviceToHost);
-  if (from) return CopyStaged(copy, *from, Direction::kHostToDevice);
-  // Freed by another thread just now.
-  return CopyNatively(copy, DirectionOf(copy.kind), CopyPath::kPassed);
-}
-
-absl::Status Instance::CopyStaged(const Copy& copy, Block& block,
-                                  Direction direction) {
-  const CopyDirection counted = UsageDirection(direction);
-  if (block.promoted()) {
-    return CopyNatively(copy, counted, CopyPath::kPromoted);
-  }
-  if (auto status = CheckProcess(); !status.ok()) return status;
-  if (auto status = contexts_.EnsureCurrent(); !status.ok()) return status;
-  if (DevicesUseHostPageTables()) {
-    return CopyAsPageable(copy, direction, CopyPath::kPassed);
-  }
-  const bool in = direction == Direction::kHostToDevice;
-  const auto result =
-      engine_.Copy({.direction = direction,
-                    .host = in ? const_cast<void*>(copy.src) : copy.dst,
-                    .device = DeviceAddress(in ? copy.dst : copy.src),
-                    .bytes = copy.bytes,
-                    .stream = copy.stream,
-                    .wait = copy.wait});
-  if (!result.ok()) return result.status();
-  switch (result->outcome) {
-    case CopyOutcome::kDeferred:
-    case CopyOutcome::kIdle:
-    case CopyOutcome::kSync:
-      ledger_.Copied(counted, UsagePath(result->outcome), copy.bytes,
-                     result->slot_wait_nanos);
-      return absl::OkStatus();
-    case CopyOutcome::kNotDevice:
-      return CopyNatively(copy, CopyDirection::kHostToHost, CopyPath::kPassed);
-    default:
-      return CopyWithoutRing(copy, block, direction, result->outcome);
-  }
-}
-
-absl::Status Instance::CopyWithoutRing(const Copy& copy, Block& block,
-                                       Direction direction,
-                                       CopyOutcome outcome) {
-  if (outcome == CopyOutcome::kCapturing && IsLegacyStream(copy.stream)) {
-    // It cannot be captured itself; another stream's capture forbids its use,
-    // and the driver says so.
-    return CopyNatively(copy, UsageDirection(direction),
-                        CopyPath::kPageableFallback);
-  }
-  if (outcome == CopyOutcome::kNoRing) {
-    const absl::Status ring = engine_.ring_status();
-    const bool lacks_operations = ring.ok() ||
-                                  driver_.StreamBatchMemOp == nullptr ||
-                                  driver_.StreamWriteValue32 == nullptr;
-    if (!lacks_operations) {
-      // Pinning was refused once. Asking again and again makes it worse.
-      if (!ring_refusal_counted_.exchange(true, std::memory_order_relaxed)) {
-        CountAndSay(
-            UsageEvent::kRingRefused,
-            absl::StrCat("the ring of ", HumanBytes(options_.ring_bytes),
-                         " cannot be made (", ring.message(),
-                         "); copies of staged blocks take the driver's slow "
-                         "path. Lower PINRING_RING_BYTES or raise "
-                         "PINRING_PINNED_LIMIT_BYTES"));
-      }
-      return CopyPageable(copy, direction);
-    }
-    CountAndSay(UsageEvent::kStreamMemoryOpsAbsent,
-                "this driver has no stream memory operations, which staged "
-                "copies need; blocks are pinned instead");
-  }
-  absl::Status promoted = absl::FailedPreconditionError(
-      "promotion is switched off; see PINRING_PROMOTE");
-  if (options_.promote) promoted = memory_.Promote(block);
-  if (promoted.ok()) {
-    if (outcome == CopyOutcome::kNoSlot || outcome == CopyOutcome::kTooDeep) {
-      CountAndSay(
-          UsageEvent::kPromotedNoSlot,
-          absl::StrCat("no slot of the ring was left for a copy, so its "
-                       "block of ",
-                       HumanBytes(block.bytes()),
-                       " is pinned in place. Raise PINRING_RING_BYTES "
-                       "where that happens often"));
-    }
-    return CopyNatively(copy, UsageDirection(direction), CopyPath::kPromoted);
-  }
-  if (options_.promote) {
-    CountAndSay(
-        UsageEvent::kPromotionRefused,
-        absl::StrCat("a block of ", HumanBytes(block.bytes()),
-                     " cannot be pinned in place: ", promoted.message()));
-  }
-  // What a captured copy of pageable memory means is the driver's to say.
-  if (outcome == CopyOutcome::kCapturing) {
-    return CopyNatively(copy, UsageDirection(direction),
-                        CopyPath::kPageableFallback);
-  }
-  return CopyPageable(copy, direction);
-}
-
-absl::Status Instance::CopyPageable(const Copy& copy, Direction direction) {
-  CountAndSay(UsageEvent::kPageableFallback,
-              "a copy of a staged block takes the driver's path for pageable "
-              "memory, which is slower and waits for its stream. Raise "
-              "PINRING_RING_BYTES or PINRING_PINNED_LIMIT_BYTES");
-  // The driver reads pageable memory during the call. The program may have
-  // work queued that writes it first, so the stream has to get here before.
-  if (direction == Direction::kHostToDevice) {
-    auto status = CudaStatus(driver_.StreamSynchronize(copy.stream),
-                             "cuStreamSynchronize");
-    if (!status.ok()) return status;
-  }
-  return CopyAsPageable(copy, direction, CopyPath::kPageableFallback);
-}
-
-absl::Status Instance::CopyAsPageable(const Copy& copy, Direction direction,
-                                      CopyPath path) {
-  auto status = CopyNatively(copy, UsageDirection(direction), path);
-  // A synchronous copy from pageable memory returns when the source has been
-  // read, one from pinned memory when the data has arrived.
-  if (status.ok() && copy.wait && direction == Direction::kHostToDevice) {
-    status = CudaStatus(driver_.StreamSynchronize(copy.stream),
-                        "cuStreamSynchronize");
-  }
-  return status;
-}
-
-absl::Status Instance::CopyNatively(const Copy& copy, CopyDirection direction,
-                                    CopyPath path) {
-  absl::Status status =
-      CallDriver(copy.wait ? "cuMemcpy" : "cuMemcpyAsync", [&] {
-        return copy.wait ? driver_.Memcpy(DeviceAddress(copy.dst),
-                                          DeviceAddress(copy.src), copy.bytes)
-                         : driver_.MemcpyAsync(DeviceAddress(copy.dst),
-                                               DeviceAddress(copy.src),
-                                               copy.bytes, copy.stream);
-      });
-  if (status.ok()) ledger_.Copied(direction, path, copy.bytes);
-  return status;
-}
-
-bool Instance::DevicesUseHostPageTables() {
-  const HostPageTables known =
-      host_page_tables_.load(std::memory_order_relaxed);
-  if (known != HostPageTables::kNotAsked) {
-    return known == HostPageTables::kYes;
-  }
-  int devices = 0;
-  if (driver_.DeviceGetCount(&devices) != CUDA_SUCCESS) return false;
-  bool all = devices > 0;
-  for (int ordinal = 0; all && ordinal < devices; ++ordinal) {
-    CUdevice device = 0;
-    int value = 0;
-    all = driver_.DeviceGet(&device, ordinal) == CUDA_SUCCESS &&
-          driver_.DeviceGetAttribute(
-              &value,
-              CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
-              device) == CUDA_SUCCESS &&
-          value != 0;
-  }
-  // Threads that ask at the same time find the same.
-  host_page_tables_.store(all ? HostPageTables::kYes : HostPageTables::kNo,
-                          std::memory_order_relaxed);
-  return all;
-}
-
 absl::Status Instance::PointerGetAttributes(cudaPointerAttributes* attributes,
                                             const void* pointer) {
-  if (attributes == nullptr) return Invalid("the attributes are null");
+  if (attributes == nullptr) return InvalidValue("the attributes are null");
   if (const auto facts = memory_.Describe(pointer); facts.has_value()) {
     *attributes = {};
     attributes->type = cudaMemoryTypeHost;
@@ -466,10 +209,11 @@ absl::Status Instance::QueryDriver(cudaPointerAttributes* attributes,
 absl::Status Instance::HostGetDevicePointer(void** device_pointer,
                                             void* pointer, unsigned flags) {
   if (device_pointer == nullptr || pointer == nullptr) {
-    return Invalid("a null pointer");
+    return InvalidValue("a null pointer");
   }
   if (flags != 0) {
-    return Invalid(absl::StrCat("device pointer flags ", flags, ": must be 0"));
+    return InvalidValue(
+        absl::StrCat("device pointer flags ", flags, ": must be 0"));
   }
   if (const BlockUse block = memory_.UseStaged(pointer)) {
     if (auto status = CheckProcess(); !status.ok()) return status;
@@ -480,7 +224,7 @@ absl::Status Instance::HostGetDevicePointer(void** device_pointer,
     return absl::OkStatus();
   }
   if (memory_.Owns(pointer) && !memory_.Describe(pointer).has_value()) {
-    return Invalid(
+    return InvalidValue(
         absl::StrCat(AddressText(pointer), " is in no block of pinned memory"));
   }
   CUdeviceptr address = 0;
@@ -491,15 +235,27 @@ absl::Status Instance::HostGetDevicePointer(void** device_pointer,
   return status;
 }
 
+absl::Status Instance::Promote(void* pointer) {
+  if (const BlockUse block = memory_.UseStaged(pointer)) {
+    if (auto status = CheckProcess(); !status.ok()) return status;
+    if (auto status = contexts_.EnsureCurrent(); !status.ok()) return status;
+    return memory_.Promote(*block);
+  }
+  if (memory_.Describe(pointer).has_value()) return absl::OkStatus();
+  return InvalidValue(
+      absl::StrCat(AddressText(pointer), " is in no block of this library"));
+}
+
 absl::Status Instance::HostGetFlags(unsigned* flags, void* pointer) {
-  if (flags == nullptr || pointer == nullptr) return Invalid("a null pointer");
+  if (flags == nullptr || pointer == nullptr)
+    return InvalidValue("a null pointer");
   if (const auto facts = memory_.Describe(pointer); facts.has_value()) {
     // The runtime maps all pinned memory where addresses are unified.
     *flags = facts->host_flags | cudaHostAllocMapped;
     return absl::OkStatus();
   }
   if (memory_.Owns(pointer)) {
-    return Invalid(
+    return InvalidValue(
         absl::StrCat(AddressText(pointer), " is in no block of pinned memory"));
   }
   return CallDriver("cuMemHostGetFlags",
@@ -513,13 +269,18 @@ absl::Status Instance::PushCategory(std::string_view name) {
 absl::Status Instance::PopCategory() {
   const auto popped = ledger_.categories().Pop();
   if (popped.ok()) return absl::OkStatus();
-  return Invalid("the calling thread is in no category");
+  return InvalidValue("the calling thread is in no category");
 }
 
 UsageSnapshot Instance::Usage() const {
   UsageSnapshot snapshot = ledger_.Snapshot();
   snapshot.pinned_limit_bytes = options_.pinned_limit_bytes;
   return snapshot;
+}
+
+uint64_t Instance::Blocks() const {
+  const UsageSnapshot usage = ledger_.Snapshot();
+  return usage.all.current_count - usage.kind(UsageKind::kRing).current_count;
 }
 
 // Nothing that needs CUDA works in a child of fork, and a call of the driver

@@ -2,8 +2,9 @@
 //
 // The C functions are calls of the process's default instance
 // (default_instance.h), with errors turned into the runtime's codes; what they
-// promise in include/pinring/pinring.h holds here. Several instances may exist;
-// each knows its own blocks only.
+// promise in include/pinring/pinring.h holds here. Several instances may exist
+// (instances.h). Copies of a block, and its free, are its own instance's: the
+// other ones do not know which copies are in flight.
 //
 // Thread-safe. Errors keep the driver's code (src/driver/status.h).
 
@@ -29,6 +30,7 @@
 #include "src/driver/driver.h"
 #include "src/engine/engine.h"
 #include "src/engine/parking.h"
+#include "src/host/address_map.h"
 #include "src/host/budget.h"
 #include "src/usage/usage_ledger.h"
 #include "src/usage/usage_snapshot.h"
@@ -37,10 +39,23 @@ namespace pinring {
 
 class Instance {
  public:
-  // The driver outlives the instance. Makes no context and pins nothing.
+  // The driver and the map of blocks, which it may share with others, outlive
+  // the instance. Makes no context and pins nothing.
   // Errors: kInvalidArgument, for options that contradict each other.
   static absl::StatusOr<std::unique_ptr<Instance>> Create(
-      const Driver* driver, const Options& options);
+      const Driver* driver, const Options& options, AddressMap* blocks);
+  // One copy that the program asked for.
+  struct Copy {
+    void* dst = nullptr;
+    const void* src = nullptr;
+    size_t bytes = 0;
+    cudaMemcpyKind kind = cudaMemcpyDefault;
+    CUstream stream = nullptr;
+    bool wait = false;
+    // Of pageable memory; pinned memory is accessed in stream order.
+    HostAccess access = HostAccess::kInStreamOrder;
+  };
+
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
   // Nobody uses the instance or its blocks any more. Waits for the devices if
@@ -52,21 +67,46 @@ class Instance {
   absl::Status HostRegister(void* pointer, size_t bytes, unsigned flags);
   absl::Status HostUnregister(void* pointer);
 
+  // As cudaMemcpy and cudaMemcpyAsync.
   absl::Status Memcpy(void* dst, const void* src, size_t bytes,
-                      cudaMemcpyKind kind);
+                      cudaMemcpyKind kind) {
+    return CopyBlock({.dst = dst,
+                      .src = src,
+                      .bytes = bytes,
+                      .kind = kind,
+                      .stream = nullptr,
+                      .wait = true});
+  }
   absl::Status MemcpyAsync(void* dst, const void* src, size_t bytes,
-                           cudaMemcpyKind kind, CUstream stream);
+                           cudaMemcpyKind kind, CUstream stream) {
+    return CopyBlock({.dst = dst,
+                      .src = src,
+                      .bytes = bytes,
+                      .kind = kind,
+                      .stream = stream});
+  }
+  // The same, but pageable memory of the program's own goes through the ring
+  // too.
+  absl::Status CopyPageable(const Copy& copy);
 
   absl::Status PointerGetAttributes(cudaPointerAttributes* attributes,
                                     const void* pointer);
   absl::Status HostGetDevicePointer(void** device_pointer, void* pointer,
                                     unsigned flags);
+  absl::Status Promote(void* pointer);
   absl::Status HostGetFlags(unsigned* flags, void* pointer);
 
   absl::Status PushCategory(std::string_view name);
   absl::Status PopCategory();
   UsageSnapshot Usage() const;
 
+  // Makes the primary context of the device current, unless the calling
+  // thread's context is of it.
+  absl::Status SetDevice(int ordinal) { return contexts_.SetDevice(ordinal); }
+
+  // How many blocks are allocated.
+  uint64_t Blocks() const;
+  bool InForkedChild() const { return memory_.InForkedChild(); }
   const Options& options() const { return options_; }
   Engine& engine() { return engine_; }
   const UsageLedger& ledger() const { return ledger_; }
@@ -75,24 +115,20 @@ class Instance {
   void AbandonAfterFork() { engine_.AbandonAfterFork(); }
 
  private:
-  // One copy that the program asked for.
-  struct Copy {
-    void* dst = nullptr;
-    const void* src = nullptr;
-    size_t bytes = 0;
-    cudaMemcpyKind kind = cudaMemcpyDefault;
-    CUstream stream = nullptr;
-    bool wait = false;
-  };
-
   Instance(const Driver* driver, const Options& options,
-           const copy::KernelSet& kernels);
+           const copy::KernelSet& kernels, AddressMap* blocks);
 
-  absl::Status CopyAnything(const Copy& copy);
-  absl::Status CopyStaged(const Copy& copy, Block& block, Direction direction);
-  absl::Status CopyWithoutRing(const Copy& copy, Block& block,
+  absl::Status CopyBlock(const Copy& copy);
+  // `block` is null for pageable memory of the program's own.
+  absl::Status CopyStaged(const Copy& copy, Block* block, Direction direction);
+  absl::Status CopyWithoutRing(const Copy& copy, Block* block,
                                Direction direction, CopyOutcome outcome);
-  absl::Status CopyPageable(const Copy& copy, Direction direction);
+  absl::Status CopySlowly(const Copy& copy, Direction direction);
+  absl::Status RefuseCapture(CUstream stream);
+  bool PromoteFor(Block& block, CopyOutcome outcome);
+  // What the driver knows about an address; pageable where it knows nothing.
+  enum class Memory : uint8_t { kPageable, kDevice, kOther };
+  absl::StatusOr<Memory> Classify(const void* pointer);
   // Hands a copy of a staged block to the driver, for which the block is
   // pageable memory.
   absl::Status CopyAsPageable(const Copy& copy, Direction direction,

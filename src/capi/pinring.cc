@@ -10,11 +10,14 @@
 #include <new>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/strip.h"
+#include "src/capi/addresses.h"
 #include "src/capi/default_instance.h"
 #include "src/capi/error_codes.h"
+#include "src/capi/instances.h"
 #include "src/capi/usage_struct.h"
 #include "src/driver/status.h"
 #include "src/os/env.h"
@@ -23,6 +26,7 @@
 namespace {
 
 using pinring::Instance;
+using pinring::InvalidValue;
 using pinring::LastError;
 
 cudaError_t Report(const absl::Status& status) {
@@ -45,34 +49,73 @@ cudaError_t Guarded(Body body) noexcept {
   }
 }
 
-// The same, with the default instance.
-template <typename Body>
-cudaError_t WithInstance(Body body) noexcept {
+// The same, with the instance that `find` finds.
+template <typename Find, typename Body>
+cudaError_t WithFound(Find find, Body body) noexcept {
   cudaError_t unavailable = cudaSuccess;
   const cudaError_t code = Guarded([&]() -> absl::Status {
-    const pinring::DefaultInstanceError* error = nullptr;
-    Instance* instance = pinring::DefaultInstance(&error);
-    if (instance != nullptr) return body(*instance);
+    const pinring::NoInstance* error = nullptr;
+    if (Instance* instance = find(&error)) return body(*instance);
     unavailable = LastError::Keep(error->code, error->message);
     return absl::OkStatus();
   });
   return unavailable != cudaSuccess ? unavailable : code;
 }
 
-absl::Status InvalidValue(const char* message) {
-  return pinring::CudaStatus(CUDA_ERROR_INVALID_VALUE, message);
+// With the calling thread's current instance.
+template <typename Body>
+cudaError_t WithInstance(Body body) noexcept {
+  return WithFound(&pinring::CurrentInstance, std::move(body));
 }
 
-// Takes the kind by reference, and looks at its bytes: a C caller may have put
-// any number there, which C++ must not load as the enumeration.
-bool IsMemcpyKind(const cudaMemcpyKind& kind) {
-  std::underlying_type_t<cudaMemcpyKind> number = 0;
-  static_assert(sizeof(number) == sizeof(kind));
-  std::memcpy(&number, &kind, sizeof(number));
-  return number >= cudaMemcpyHostToHost && number <= cudaMemcpyDefault;
+// With the instance whose block one of the addresses is in; with the current
+// one where there is none.
+template <typename Body>
+cudaError_t WithOwner(const void* first, const void* second,
+                      Body body) noexcept {
+  return WithFound(
+      [&](const pinring::NoInstance** error) {
+        if (!pinring::FurtherInstances()) {
+          return pinring::CurrentInstance(error);
+        }
+        Instance* owner = pinring::OwnerOf(first);
+        if (owner == nullptr) owner = pinring::OwnerOf(second);
+        return owner != nullptr ? owner : pinring::CurrentInstance(error);
+      },
+      std::move(body));
+}
+template <typename Body>
+cudaError_t WithOwner(const void* pointer, Body body) noexcept {
+  return WithOwner(pointer, nullptr, std::move(body));
 }
 
-cudaError_t BadKind() {
+pinringInstance_t Handle(Instance* instance) {
+  return reinterpret_cast<pinringInstance_t>(instance);
+}
+Instance* FromHandle(pinringInstance_t handle) {
+  return reinterpret_cast<Instance*>(handle);
+}
+
+// The number of an enumeration's value. Takes it by reference and looks at its
+// bytes: a C caller may have put any number there, which C++ must not load as
+// the enumeration.
+template <typename Enumeration>
+std::underlying_type_t<Enumeration> Number(const Enumeration& value) {
+  std::underlying_type_t<Enumeration> number = 0;
+  static_assert(sizeof(number) == sizeof(value));
+  std::memcpy(&number, &value, sizeof(number));
+  return number;
+}
+
+// Calls `copy` with the kind, if it is one. As with the runtime, it is of no
+// account where there is nothing to copy.
+template <typename Copy>
+cudaError_t CheckKind(size_t bytes, const cudaMemcpyKind& kind, Copy copy) {
+  const auto number = Number(kind);
+  if (number >= cudaMemcpyHostToHost && number <= cudaMemcpyDefault) {
+    return copy(kind);
+  }
+  if (bytes == 0) return copy(cudaMemcpyDefault);
   return LastError::Keep(cudaErrorInvalidMemcpyDirection,
                          "the direction is none of cudaMemcpyKind");
 }
@@ -92,8 +135,8 @@ cudaError_t pinringHostAlloc(void** pointer, size_t bytes, unsigned int flags) {
 }
 
 cudaError_t pinringFreeHost(void* pointer) {
-  return WithInstance(
-      [&](Instance& instance) { return instance.FreeHost(pointer); });
+  return WithOwner(
+      pointer, [&](Instance& instance) { return instance.FreeHost(pointer); });
 }
 
 cudaError_t pinringHostRegister(void* pointer, size_t bytes,
@@ -104,50 +147,136 @@ cudaError_t pinringHostRegister(void* pointer, size_t bytes,
 }
 
 cudaError_t pinringHostUnregister(void* pointer) {
-  return WithInstance(
-      [&](Instance& instance) { return instance.HostUnregister(pointer); });
+  return WithOwner(pointer, [&](Instance& instance) {
+    return instance.HostUnregister(pointer);
+  });
 }
 
 cudaError_t pinringMemcpy(void* dst, const void* src, size_t bytes,
                           enum cudaMemcpyKind kind) {
-  if (!IsMemcpyKind(kind)) {
-    if (bytes > 0) return BadKind();
-    kind = cudaMemcpyDefault;
-  }
-  return WithInstance([&](Instance& instance) {
-    return instance.Memcpy(dst, src, bytes, kind);
+  return CheckKind(bytes, kind, [&](cudaMemcpyKind checked) {
+    return WithOwner(dst, src, [&](Instance& instance) {
+      return instance.Memcpy(dst, src, bytes, checked);
+    });
   });
 }
 
 cudaError_t pinringMemcpyAsync(void* dst, const void* src, size_t bytes,
                                enum cudaMemcpyKind kind, cudaStream_t stream) {
-  if (!IsMemcpyKind(kind)) {
-    if (bytes > 0) return BadKind();
-    kind = cudaMemcpyDefault;
+  return CheckKind(bytes, kind, [&](cudaMemcpyKind checked) {
+    return WithOwner(dst, src, [&](Instance& instance) {
+      return instance.MemcpyAsync(dst, src, bytes, checked, stream);
+    });
+  });
+}
+
+cudaError_t pinringCopyAsync(void* dst, const void* src, size_t bytes,
+                             enum cudaMemcpyKind kind,
+                             enum pinringAccess access, cudaStream_t stream) {
+  pinring::HostAccess host_access = pinring::HostAccess::kInStreamOrder;
+  switch (Number(access)) {
+    case pinringAccessStream:
+      break;
+    case pinringAccessDuringCall:
+      host_access = pinring::HostAccess::kDuringCall;
+      break;
+    case pinringAccessAny:
+      host_access = pinring::HostAccess::kAnyTime;
+      break;
+    default:
+      return Report(InvalidValue("the access is none of pinringAccess"));
   }
-  return WithInstance([&](Instance& instance) {
-    return instance.MemcpyAsync(dst, src, bytes, kind, stream);
+  return CheckKind(bytes, kind, [&](cudaMemcpyKind checked) {
+    return WithOwner(dst, src, [&](Instance& instance) {
+      return instance.CopyPageable({.dst = dst,
+                                    .src = src,
+                                    .bytes = bytes,
+                                    .kind = checked,
+                                    .stream = stream,
+                                    .access = host_access});
+    });
+  });
+}
+
+cudaError_t pinringCopy(void* dst, const void* src, size_t bytes,
+                        enum cudaMemcpyKind kind, cudaStream_t stream) {
+  return CheckKind(bytes, kind, [&](cudaMemcpyKind checked) {
+    return WithOwner(dst, src, [&](Instance& instance) {
+      return instance.CopyPageable({.dst = dst,
+                                    .src = src,
+                                    .bytes = bytes,
+                                    .kind = checked,
+                                    .stream = stream,
+                                    .wait = true});
+    });
   });
 }
 
 cudaError_t pinringPointerGetAttributes(
     struct cudaPointerAttributes* attributes, const void* pointer) {
-  return WithInstance([&](Instance& instance) {
+  return WithOwner(pointer, [&](Instance& instance) {
     return instance.PointerGetAttributes(attributes, pointer);
   });
 }
 
 cudaError_t pinringHostGetDevicePointer(void** device_pointer, void* pointer,
                                         unsigned int flags) {
-  return WithInstance([&](Instance& instance) {
+  return WithOwner(pointer, [&](Instance& instance) {
     return instance.HostGetDevicePointer(device_pointer, pointer, flags);
   });
 }
 
 cudaError_t pinringHostGetFlags(unsigned int* flags, void* pointer) {
-  return WithInstance([&](Instance& instance) {
+  return WithOwner(pointer, [&](Instance& instance) {
     return instance.HostGetFlags(flags, pointer);
   });
+}
+
+enum pinringBlockKind pinringGetBlockKind(const void* pointer) {
+  const pinring::Block* block = pinring::Blocks().Find(pointer);
+  if (block == nullptr) return pinringBlockNone;
+  return block->kind() == pinring::BlockKind::kStaged ? pinringBlockStaged
+                                                      : pinringBlockPinned;
+}
+
+cudaError_t pinringPromote(void* pointer) {
+  return WithOwner(
+      pointer, [&](Instance& instance) { return instance.Promote(pointer); });
+}
+
+cudaError_t pinringSetDevice(int device) {
+  return WithInstance(
+      [&](Instance& instance) { return instance.SetDevice(device); });
+}
+
+cudaError_t pinringInstanceCreate(pinringInstance_t* instance,
+                                  const char* settings) {
+  return Guarded([&]() -> absl::Status {
+    if (instance == nullptr) return InvalidValue("a null pointer");
+    if (settings == nullptr) return InvalidValue("the settings are null");
+    const auto made = pinring::CreateInstance(settings);
+    if (made.ok()) *instance = Handle(*made);
+    return made.status();
+  });
+}
+
+cudaError_t pinringInstanceDestroy(pinringInstance_t instance) {
+  return Guarded(
+      [&] { return pinring::DestroyInstance(FromHandle(instance)); });
+}
+
+cudaError_t pinringPushInstance(pinringInstance_t instance) {
+  return Guarded([&]() -> absl::Status {
+    if (instance != nullptr && !pinring::InstanceExists(FromHandle(instance))) {
+      return pinring::CudaStatus(CUDA_ERROR_INVALID_HANDLE,
+                                 "no instance that pinringInstanceCreate made");
+    }
+    return pinring::PushInstance(FromHandle(instance));
+  });
+}
+
+cudaError_t pinringPopInstance(void) {
+  return Guarded([] { return pinring::PopInstance(); });
 }
 
 cudaError_t pinringPushCategory(const char* name) {

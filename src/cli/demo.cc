@@ -85,6 +85,7 @@ class Demo {
   Report report_;
   int threads_ = 1;
   std::unique_ptr<DemoDevice> device_;
+  AddressMap blocks_;
   std::unique_ptr<Instance> instance_;
 };
 
@@ -184,7 +185,7 @@ absl::Status Demo::OpenInstance() {
     options.pinned_limit_bytes =
         options.ring_bytes + options.small_pool_bytes + kLimitHeadroomBytes;
   }
-  auto instance = Instance::Create(&device_->driver(), options);
+  auto instance = Instance::Create(&device_->driver(), options, &blocks_);
   if (!instance.ok()) return instance.status();
   instance_ = *std::move(instance);
   return absl::OkStatus();

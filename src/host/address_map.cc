@@ -149,6 +149,7 @@ void AddressMap::Fill(Block* block, const BlockSpec& spec) {
   block->base_.store(spec.base, std::memory_order_release);
   block->bytes_.store(spec.bytes, std::memory_order_release);
   block->kind_.store(spec.kind, std::memory_order_relaxed);
+  block->owner_.store(spec.owner, std::memory_order_relaxed);
   block->mapped_bytes_ = spec.mapped_bytes;
   block->category_ = spec.category;
   block->device_ = spec.device;

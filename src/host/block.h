@@ -34,6 +34,8 @@ struct BlockSpec {
   // What attribute and flags queries answer.
   int32_t device = 0;
   uint32_t host_flags = 0;
+  // Whoever handed the block out, where several share a map.
+  void* owner = nullptr;
 };
 
 class alignas(64) Block {
@@ -57,6 +59,7 @@ class alignas(64) Block {
   CategoryId category() const { return category_; }
   int32_t device() const { return device_; }
   uint32_t host_flags() const { return host_flags_; }
+  void* owner() const { return owner_.load(std::memory_order_relaxed); }
   void* data() const { return reinterpret_cast<void*>(base()); }
 
   // True for the bytes the program asked for, not for the rest of their page.
@@ -139,6 +142,7 @@ class alignas(64) Block {
   std::atomic<uintptr_t> base_{0};
   std::atomic<size_t> bytes_{0};
   std::atomic<BlockKind> kind_{BlockKind::kStaged};
+  std::atomic<void*> owner_{nullptr};
   // Written when unused, before the release that makes the record live.
   size_t mapped_bytes_ = 0;
   CategoryId category_ = kDefaultCategory;

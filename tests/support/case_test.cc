@@ -154,7 +154,7 @@ void CaseTest::Stop() {
 }
 
 Instance& CaseTest::instance() {
-  const DefaultInstanceError* error = nullptr;
+  const NoInstance* error = nullptr;
   Instance* const instance = DefaultInstance(&error);
   Must(instance != nullptr, "the default instance");
   return *instance;

@@ -46,7 +46,7 @@ FaultBench::~FaultBench() {
 }
 
 void FaultBench::RestartInstance() {
-  auto instance = Instance::Create(&driver(), SmallRing());
+  auto instance = Instance::Create(&driver(), SmallRing(), &blocks_);
   Must(instance.ok(), "an instance for a test");
   instance_ = *std::move(instance);
 }

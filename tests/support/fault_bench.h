@@ -71,6 +71,7 @@ class FaultBench {
  private:
   Testbed bed_;
   size_t pinned_before_ = 0;
+  AddressMap blocks_;
   std::unique_ptr<Instance> instance_;
   CUstream streams_[kStreams] = {};
   CUstream side_stream_ = nullptr;

@@ -1,0 +1,320 @@
+// How an instance copies: which way a copy goes, and what becomes of it where
+// the ring cannot take it.
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "src/capi/addresses.h"
+#include "src/capi/instance.h"
+#include "src/driver/status.h"
+#include "src/usage/usage_print.h"
+
+namespace pinring {
+namespace {
+
+absl::Status OutOfRange(const Block& block, const void* pointer, size_t bytes) {
+  return InvalidValue(
+      absl::StrCat("a copy of ", bytes, " bytes at ", AddressText(pointer),
+                   " reaches beyond its block of ", block.bytes(), " bytes at ",
+                   AddressText(block.data())));
+}
+
+bool IsLegacyStream(CUstream stream) {
+  return stream == nullptr || stream == CU_STREAM_LEGACY;
+}
+
+CopyDirection UsageDirection(Direction direction) {
+  return direction == Direction::kHostToDevice ? CopyDirection::kHostToDevice
+                                               : CopyDirection::kDeviceToHost;
+}
+
+// Only for the accounts: the driver looks at the addresses.
+CopyDirection DirectionOf(cudaMemcpyKind kind) {
+  switch (kind) {
+    case cudaMemcpyHostToDevice:
+      return CopyDirection::kHostToDevice;
+    case cudaMemcpyDeviceToHost:
+      return CopyDirection::kDeviceToHost;
+    case cudaMemcpyDeviceToDevice:
+      return CopyDirection::kDeviceToDevice;
+    case cudaMemcpyHostToHost:
+      return CopyDirection::kHostToHost;
+    case cudaMemcpyDefault:
+      break;
+  }
+  return CopyDirection::kByAddress;
+}
+
+CopyPath UsagePath(CopyOutcome outcome) {
+  switch (outcome) {
+    case CopyOutcome::kIdle:
+      return CopyPath::kStagedIdle;
+    case CopyOutcome::kSync:
+      return CopyPath::kStagedSync;
+    default:
+      return CopyPath::kStagedDeferred;
+  }
+}
+
+}  // namespace
+
+absl::Status Instance::CopyBlock(const Copy& copy) {
+  if (copy.bytes == 0) return absl::OkStatus();
+  if (!memory_.IsStaged(copy.dst) && !memory_.IsStaged(copy.src)) {
+    return CopyNatively(copy, DirectionOf(copy.kind), CopyPath::kPassed);
+  }
+  const BlockUse to = memory_.UseStaged(copy.dst);
+  const BlockUse from = memory_.UseStaged(copy.src);
+  if (to && !to->ContainsRange(DeviceAddress(copy.dst), copy.bytes)) {
+    return OutOfRange(*to, copy.dst, copy.bytes);
+  }
+  if (from && !from->ContainsRange(DeviceAddress(copy.src), copy.bytes)) {
+    return OutOfRange(*from, copy.src, copy.bytes);
+  }
+  if (to && from) {
+    return CopyNatively(copy, CopyDirection::kHostToHost, CopyPath::kPassed);
+  }
+  if (to) return CopyStaged(copy, to.get(), Direction::kDeviceToHost);
+  if (from) return CopyStaged(copy, from.get(), Direction::kHostToDevice);
+  // Freed by another thread just now.
+  return CopyNatively(copy, DirectionOf(copy.kind), CopyPath::kPassed);
+}
+
+absl::Status Instance::CopyPageable(const Copy& copy) {
+  if (copy.bytes == 0) return absl::OkStatus();
+  if (copy.wait || copy.access == HostAccess::kDuringCall) {
+    if (auto status = RefuseCapture(copy.stream); !status.ok()) return status;
+  }
+  if (memory_.IsStaged(copy.dst) || memory_.IsStaged(copy.src)) {
+    return CopyBlock(copy);
+  }
+  for (const void* pointer : {static_cast<const void*>(copy.dst), copy.src}) {
+    if (copy.bytes > UINTPTR_MAX - DeviceAddress(pointer)) {
+      return InvalidValue(absl::StrCat("a copy of ", copy.bytes, " bytes at ",
+                                       AddressText(pointer),
+                                       " reaches beyond all addresses"));
+    }
+  }
+  if (auto status = CheckProcess(); !status.ok()) return status;
+  if (auto status = contexts_.EnsureCurrent(); !status.ok()) return status;
+  const auto to = Classify(copy.dst);
+  if (!to.ok()) return to.status();
+  const auto from = Classify(copy.src);
+  if (!from.ok()) return from.status();
+  if (*from == Memory::kPageable && *to == Memory::kDevice) {
+    return CopyStaged(copy, nullptr, Direction::kHostToDevice);
+  }
+  if (*from == Memory::kDevice && *to == Memory::kPageable) {
+    return CopyStaged(copy, nullptr, Direction::kDeviceToHost);
+  }
+  return CopyNatively(copy, DirectionOf(copy.kind), CopyPath::kPassed);
+}
+
+// A copy that is over when the call returns is no part of a graph. Asked before
+// anything is done, since waiting for the stream would end its capture.
+absl::Status Instance::RefuseCapture(CUstream stream) {
+  if (IsLegacyStream(stream)) return absl::OkStatus();
+  if (auto status = CheckProcess(); !status.ok()) return status;
+  CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+  auto status = CallDriver("cuStreamIsCapturing", [&] {
+    return driver_.StreamIsCapturing(stream, &capturing);
+  });
+  if (status.ok() && capturing != CU_STREAM_CAPTURE_STATUS_NONE) {
+    return CudaStatus(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                      "a copy that accesses host memory during the call cannot "
+                      "be captured; let it be accessed in stream order");
+  }
+  return status;
+}
+
+absl::StatusOr<Instance::Memory> Instance::Classify(const void* pointer) {
+  CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                  CU_POINTER_ATTRIBUTE_IS_MANAGED};
+  unsigned type = 0;
+  unsigned managed = 0;
+  void* values[] = {&type, &managed};
+  if (auto status = CudaStatus(driver_.PointerGetAttributes(
+                                   2, wanted, values, DeviceAddress(pointer)),
+                               "cuPointerGetAttributes");
+      !status.ok()) {
+    return status;
+  }
+  if (managed != 0) return Memory::kOther;
+  if (type == 0) return Memory::kPageable;
+  return type == CU_MEMORYTYPE_DEVICE ? Memory::kDevice : Memory::kOther;
+}
+
+absl::Status Instance::CopyStaged(const Copy& copy, Block* block,
+                                  Direction direction) {
+  const CopyDirection counted = UsageDirection(direction);
+  if (block != nullptr && block->promoted()) {
+    return CopyNatively(copy, counted, CopyPath::kPromoted);
+  }
+  if (auto status = CheckProcess(); !status.ok()) return status;
+  if (auto status = contexts_.EnsureCurrent(); !status.ok()) return status;
+  if (DevicesUseHostPageTables()) {
+    return CopyAsPageable(copy, direction, CopyPath::kPassed);
+  }
+  const bool in = direction == Direction::kHostToDevice;
+  const auto result =
+      engine_.Copy({.direction = direction,
+                    .host = in ? const_cast<void*>(copy.src) : copy.dst,
+                    .device = DeviceAddress(in ? copy.dst : copy.src),
+                    .bytes = copy.bytes,
+                    .stream = copy.stream,
+                    .wait = copy.wait,
+                    .access = copy.access});
+  if (!result.ok()) return result.status();
+  switch (result->outcome) {
+    case CopyOutcome::kDeferred:
+    case CopyOutcome::kIdle:
+    case CopyOutcome::kSync:
+      ledger_.Copied(counted, UsagePath(result->outcome), copy.bytes,
+                     result->slot_wait_nanos);
+      return absl::OkStatus();
+    case CopyOutcome::kNotDevice:
+      return CopyNatively(copy, CopyDirection::kHostToHost, CopyPath::kPassed);
+    default:
+      return CopyWithoutRing(copy, block, direction, result->outcome);
+  }
+}
+
+absl::Status Instance::CopyWithoutRing(const Copy& copy, Block* block,
+                                       Direction direction,
+                                       CopyOutcome outcome) {
+  if (outcome == CopyOutcome::kCapturing && IsLegacyStream(copy.stream)) {
+    // It cannot be captured itself; another stream's capture forbids its use,
+    // and the driver says so.
+    return CopyNatively(copy, UsageDirection(direction),
+                        CopyPath::kPageableFallback);
+  }
+  if (outcome == CopyOutcome::kNoRing) {
+    const absl::Status ring = engine_.ring_status();
+    const bool lacks_operations = ring.ok() ||
+                                  driver_.StreamBatchMemOp == nullptr ||
+                                  driver_.StreamWriteValue32 == nullptr;
+    if (!lacks_operations) {
+      // Pinning was refused once. Asking again and again makes it worse.
+      if (!ring_refusal_counted_.exchange(true, std::memory_order_relaxed)) {
+        CountAndSay(
+            UsageEvent::kRingRefused,
+            absl::StrCat("the ring of ", HumanBytes(options_.ring_bytes),
+                         " cannot be made (", ring.message(),
+                         "); copies of staged blocks take the driver's slow "
+                         "path. Lower PINRING_RING_BYTES or raise "
+                         "PINRING_PINNED_LIMIT_BYTES"));
+      }
+      return CopySlowly(copy, direction);
+    }
+    CountAndSay(UsageEvent::kStreamMemoryOpsAbsent,
+                "this driver has no stream memory operations, which staged "
+                "copies need; blocks are pinned instead");
+  }
+  if (block != nullptr && PromoteFor(*block, outcome)) {
+    return CopyNatively(copy, UsageDirection(direction), CopyPath::kPromoted);
+  }
+  // What a captured copy of pageable memory means is the driver's to say.
+  if (outcome == CopyOutcome::kCapturing) {
+    return CopyNatively(copy, UsageDirection(direction),
+                        CopyPath::kPageableFallback);
+  }
+  return CopySlowly(copy, direction);
+}
+
+// Pins the block of a copy that the ring could not take.
+bool Instance::PromoteFor(Block& block, CopyOutcome outcome) {
+  if (!options_.promote) return false;
+  if (auto status = memory_.Promote(block); !status.ok()) {
+    CountAndSay(UsageEvent::kPromotionRefused,
+                absl::StrCat("a block of ", HumanBytes(block.bytes()),
+                             " cannot be pinned in place: ", status.message()));
+    return false;
+  }
+  if (outcome == CopyOutcome::kNoSlot || outcome == CopyOutcome::kTooDeep) {
+    CountAndSay(UsageEvent::kPromotedNoSlot,
+                absl::StrCat("no slot of the ring was left for a copy, so its "
+                             "block of ",
+                             HumanBytes(block.bytes()),
+                             " is pinned in place. Raise PINRING_RING_BYTES "
+                             "where that happens often"));
+  }
+  return true;
+}
+
+absl::Status Instance::CopySlowly(const Copy& copy, Direction direction) {
+  CountAndSay(UsageEvent::kPageableFallback,
+              "a copy through the ring takes the driver's path for pageable "
+              "memory, which is slower and waits for its stream. Raise "
+              "PINRING_RING_BYTES or PINRING_PINNED_LIMIT_BYTES");
+  // The driver reads pageable memory during the call. The program may have
+  // work queued that writes it first, so the stream has to get here before.
+  if (direction == Direction::kHostToDevice &&
+      copy.access == HostAccess::kInStreamOrder) {
+    auto status = CudaStatus(driver_.StreamSynchronize(copy.stream),
+                             "cuStreamSynchronize");
+    if (!status.ok()) return status;
+  }
+  return CopyAsPageable(copy, direction, CopyPath::kPageableFallback);
+}
+
+absl::Status Instance::CopyAsPageable(const Copy& copy, Direction direction,
+                                      CopyPath path) {
+  auto status = CopyNatively(copy, UsageDirection(direction), path);
+  // A synchronous copy from pageable memory returns when the source has been
+  // read, one from pinned memory when the data has arrived.
+  if (status.ok() && copy.wait && direction == Direction::kHostToDevice) {
+    status = CudaStatus(driver_.StreamSynchronize(copy.stream),
+                        "cuStreamSynchronize");
+  }
+  return status;
+}
+
+absl::Status Instance::CopyNatively(const Copy& copy, CopyDirection direction,
+                                    CopyPath path) {
+  const bool sync = copy.wait && IsLegacyStream(copy.stream);
+  absl::Status status = CallDriver(sync ? "cuMemcpy" : "cuMemcpyAsync", [&] {
+    return sync ? driver_.Memcpy(DeviceAddress(copy.dst),
+                                 DeviceAddress(copy.src), copy.bytes)
+                : driver_.MemcpyAsync(DeviceAddress(copy.dst),
+                                      DeviceAddress(copy.src), copy.bytes,
+                                      copy.stream);
+  });
+  if (!status.ok()) return status;
+  ledger_.Copied(direction, path, copy.bytes);
+  // The driver accesses pinned memory in stream order.
+  if (!sync && (copy.wait || copy.access == HostAccess::kDuringCall)) {
+    status = CudaStatus(driver_.StreamSynchronize(copy.stream),
+                        "cuStreamSynchronize");
+  }
+  return status;
+}
+
+bool Instance::DevicesUseHostPageTables() {
+  const HostPageTables known =
+      host_page_tables_.load(std::memory_order_relaxed);
+  if (known != HostPageTables::kNotAsked) {
+    return known == HostPageTables::kYes;
+  }
+  int devices = 0;
+  if (driver_.DeviceGetCount(&devices) != CUDA_SUCCESS) return false;
+  bool all = devices > 0;
+  for (int ordinal = 0; all && ordinal < devices; ++ordinal) {
+    CUdevice device = 0;
+    int value = 0;
+    all = driver_.DeviceGet(&device, ordinal) == CUDA_SUCCESS &&
+          driver_.DeviceGetAttribute(
+              &value,
+              CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+              device) == CUDA_SUCCESS &&
+          value != 0;
+  }
+  // Threads that ask at the same time find the same.
+  host_page_tables_.store(all ? HostPageTables::kYes : HostPageTables::kNo,
+                          std::memory_order_relaxed);
+  return all;
+}
+
+}  // namespace pinring
