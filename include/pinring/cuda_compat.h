@@ -1,0 +1,768 @@
+// Makes a CUDA runtime program use pinring without a change of its source.
+//
+// Include this header after or instead of cuda_runtime.h, or compile with
+// `-include pinring/cuda_compat.h`, and link pinring. In that translation unit
+// cudaMallocHost, cudaHostAlloc, cudaFreeHost, cudaMemcpy, cudaMemcpyAsync and
+// the other functions that give or take host memory then mean those below,
+// which have the same overloads, templates and default arguments:
+//   * Allocation, free and queries of pinned memory are pinring's.
+//   * 1D copies from or to a staged block are pinring's. All other copies go
+//     to the program's own runtime as they are, after one look-up.
+//   * Copies of other shapes (2D, 3D, arrays, symbols, batches, graph nodes)
+//     and memsets pin the staged blocks that they touch ("promote"), then go to
+//     the runtime: right, but the block counts as pinned until it is freed.
+//   * cudaGetLastError and cudaPeekAtLastError report pinring's errors too.
+//
+// The current device is the runtime's. Both --default-stream modes work, each
+// translation unit in its own, as with CUDA's own headers. C11 and C++17, with
+// nvcc or any host compiler; device code is left alone.
+//
+// A library that was not recompiled takes a staged block for pageable memory,
+// which is right but slow, and cannot free one.
+
+#ifndef PINRING_CUDA_COMPAT_H_
+#define PINRING_CUDA_COMPAT_H_
+
+#include <cuda_runtime.h>
+#include <pinring/pinring.h>
+
+#if !defined(__CUDA_ARCH__)
+
+// Two translation units of one program may differ in their default stream, and
+// then need functions of different names.
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+#define PINRING_COMPAT_NAME(function) pinring_compat_per_thread_##function
+#define PINRING_COMPAT_STREAM(stream) \
+  ((stream) == NULL ? cudaStreamPerThread : (stream))
+#else
+#define PINRING_COMPAT_NAME(function) pinring_compat_##function
+#define PINRING_COMPAT_STREAM(stream) (stream)
+#endif
+
+#if defined(__cplusplus)
+#define PINRING_COMPAT_FUNCTION inline cudaError_t
+#define PINRING_COMPAT_DEFAULT(value) = value
+#else
+#define PINRING_COMPAT_FUNCTION static inline cudaError_t
+#define PINRING_COMPAT_DEFAULT(value)
+#endif
+
+// --- What all of them need -------------------------------------------------
+
+// The runtime keeps a current device of its own, and makes its context current
+// when it needs it.
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(UseDevice)(void) {
+  int device = 0;
+  const cudaError_t error = cudaGetDevice(&device);
+  return error != cudaSuccess ? error : pinringSetDevice(device);
+}
+
+// Really pins what a staged pointer points to.
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Pin)(const void* pointer) {
+  cudaError_t error = cudaSuccess;
+  if (pinringGetBlockKind(pointer) != pinringBlockStaged) return cudaSuccess;
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  return error != cudaSuccess ? error : pinringPromote((void*)pointer);
+}
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(PinBoth)(const void* first,
+                                                     const void* second) {
+  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(first);
+  return error != cudaSuccess ? error : PINRING_COMPAT_NAME(Pin)(second);
+}
+
+// --- Memory ----------------------------------------------------------------
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(HostAlloc)(void** pointer,
+                                                       size_t bytes,
+                                                       unsigned int flags) {
+  const cudaError_t error = PINRING_COMPAT_NAME(UseDevice)();
+  return error != cudaSuccess ? error : pinringHostAlloc(pointer, bytes, flags);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MallocHost)(
+    void** pointer, size_t bytes
+#if defined(__cplusplus)
+    ,
+    unsigned int flags = cudaHostAllocDefault
+#endif
+) {
+#if !defined(__cplusplus)
+  const unsigned int flags = cudaHostAllocDefault;
+#endif
+  return PINRING_COMPAT_NAME(HostAlloc)(pointer, bytes, flags);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(FreeHost)(void* pointer) {
+  return pinringGetBlockKind(pointer) != pinringBlockNone
+             ? pinringFreeHost(pointer)
+             : cudaFreeHost(pointer);
+}
+
+// pinring looks whether the range overlaps a block, then registers it.
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(HostRegister)(void* pointer,
+                                                          size_t bytes,
+                                                          unsigned int flags) {
+  const cudaError_t error = PINRING_COMPAT_NAME(UseDevice)();
+  return error != cudaSuccess ? error
+                              : pinringHostRegister(pointer, bytes, flags);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(HostUnregister)(void* pointer) {
+  return pinringGetBlockKind(pointer) != pinringBlockNone
+             ? pinringHostUnregister(pointer)
+             : cudaHostUnregister(pointer);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(HostGetDevicePointer)(
+    void** device_pointer, void* pointer, unsigned int flags) {
+  return pinringGetBlockKind(pointer) != pinringBlockNone
+             ? pinringHostGetDevicePointer(device_pointer, pointer, flags)
+             : cudaHostGetDevicePointer(device_pointer, pointer, flags);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(HostGetFlags)(unsigned int* flags,
+                                                          void* pointer) {
+  return pinringGetBlockKind(pointer) != pinringBlockNone
+             ? pinringHostGetFlags(flags, pointer)
+             : cudaHostGetFlags(flags, pointer);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(PointerGetAttributes)(
+    struct cudaPointerAttributes* attributes, const void* pointer) {
+  return pinringGetBlockKind(pointer) != pinringBlockNone
+             ? pinringPointerGetAttributes(attributes, pointer)
+             : cudaPointerGetAttributes(attributes, pointer);
+}
+
+// --- 1D copies -------------------------------------------------------------
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy)(void* dst, const void* src,
+                                                    size_t bytes,
+                                                    enum cudaMemcpyKind kind) {
+  cudaError_t error = cudaSuccess;
+  if (pinringGetBlockKind(dst) != pinringBlockStaged &&
+      pinringGetBlockKind(src) != pinringBlockStaged) {
+    return cudaMemcpy(dst, src, bytes, kind);
+  }
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  if (error != cudaSuccess) return error;
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+  return pinringCopy(dst, src, bytes, kind, cudaStreamPerThread);
+#else
+  return pinringMemcpy(dst, src, bytes, kind);
+#endif
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyAsync)(
+    void* dst, const void* src, size_t bytes, enum cudaMemcpyKind kind,
+    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  cudaError_t error = cudaSuccess;
+  if (pinringGetBlockKind(dst) != pinringBlockStaged &&
+      pinringGetBlockKind(src) != pinringBlockStaged) {
+    return cudaMemcpyAsync(dst, src, bytes, kind, stream);
+  }
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  if (error != cudaSuccess) return error;
+  return pinringMemcpyAsync(dst, src, bytes, kind,
+                            PINRING_COMPAT_STREAM(stream));
+}
+
+// --- Errors ----------------------------------------------------------------
+
+// Both are asked, so that neither is left behind.
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GetLastError)(void) {
+  const cudaError_t ours = pinringGetLastError();
+  const cudaError_t theirs = cudaGetLastError();
+  return ours != cudaSuccess ? ours : theirs;
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(PeekAtLastError)(void) {
+  const cudaError_t ours = pinringPeekAtLastError();
+  return ours != cudaSuccess ? ours : cudaPeekAtLastError();
+}
+
+// --- Copies of other shapes, and memsets: pinned first ---------------------
+
+// cudaMemcpyToArray and cudaMemcpyFromArray are deprecated, which is for their
+// callers to hear.
+#if defined(__NVCC__)
+#pragma nv_diagnostic push
+#pragma nv_diag_suppress 1444
+#pragma nv_diag_suppress 1215
+#endif
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#elif defined(_MSC_VER)
+#pragma warning(push)
+#pragma warning(disable : 4996)
+#endif
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2D)(
+    void* dst, size_t dst_pitch, const void* src, size_t src_pitch,
+    size_t width, size_t height, enum cudaMemcpyKind kind) {
+  const cudaError_t error = PINRING_COMPAT_NAME(PinBoth)(dst, src);
+  return error != cudaSuccess ? error
+                              : cudaMemcpy2D(dst, dst_pitch, src, src_pitch,
+                                             width, height, kind);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DToArray)(
+    cudaArray_t dst, size_t x, size_t y, const void* src, size_t src_pitch,
+    size_t width, size_t height, enum cudaMemcpyKind kind) {
+  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(src);
+  return error != cudaSuccess ? error
+                              : cudaMemcpy2DToArray(dst, x, y, src, src_pitch,
+                                                    width, height, kind);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DFromArray)(
+    void* dst, size_t dst_pitch, cudaArray_const_t src, size_t x, size_t y,
+    size_t width, size_t height, enum cudaMemcpyKind kind) {
+  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst);
+  return error != cudaSuccess ? error
+                              : cudaMemcpy2DFromArray(dst, dst_pitch, src, x, y,
+                                                      width, height, kind);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyToArray)(
+    cudaArray_t dst, size_t x, size_t y, const void* src, size_t bytes,
+    enum cudaMemcpyKind kind) {
+  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(src);
+  return error != cudaSuccess ? error
+                              : cudaMemcpyToArray(dst, x, y, src, bytes, kind);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyFromArray)(
+    void* dst, cudaArray_const_t src, size_t x, size_t y, size_t bytes,
+    enum cudaMemcpyKind kind) {
+  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst);
+  return error != cudaSuccess
+             ? error
+             : cudaMemcpyFromArray(dst, src, x, y, bytes, kind);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3D)(
+    const struct cudaMemcpy3DParms* copy) {
+  const cudaError_t error =
+      copy == NULL
+          ? cudaSuccess
+          : PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
+  return error != cudaSuccess ? error : cudaMemcpy3D(copy);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3DPeer)(
+    const struct cudaMemcpy3DPeerParms* copy) {
+  const cudaError_t error =
+      copy == NULL
+          ? cudaSuccess
+          : PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
+  return error != cudaSuccess ? error : cudaMemcpy3DPeer(copy);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyPeer)(
+    void* dst, int dst_device, const void* src, int src_device, size_t bytes) {
+  const cudaError_t error = PINRING_COMPAT_NAME(PinBoth)(dst, src);
+  return error != cudaSuccess
+             ? error
+             : cudaMemcpyPeer(dst, dst_device, src, src_device, bytes);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset)(void* dst, int value,
+                                                    size_t bytes) {
+  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst);
+  return error != cudaSuccess ? error : cudaMemset(dst, value, bytes);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset2D)(void* dst, size_t pitch,
+                                                      int value, size_t width,
+                                                      size_t height) {
+  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst);
+  return error != cudaSuccess ? error
+                              : cudaMemset2D(dst, pitch, value, width, height);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset3D)(
+    struct cudaPitchedPtr dst, int value, struct cudaExtent extent) {
+  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst.ptr);
+  return error != cudaSuccess ? error : cudaMemset3D(dst, value, extent);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DAsync)(
+    void* dst, size_t dst_pitch, const void* src, size_t src_pitch,
+    size_t width, size_t height, enum cudaMemcpyKind kind,
+    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  const cudaError_t error = PINRING_COMPAT_NAME(PinBoth)(dst, src);
+  return error != cudaSuccess
+             ? error
+             : cudaMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, height,
+                                 kind, stream);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DToArrayAsync)(
+    cudaArray_t dst, size_t x, size_t y, const void* src, size_t src_pitch,
+    size_t width, size_t height, enum cudaMemcpyKind kind,
+    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(src);
+  return error != cudaSuccess
+             ? error
+             : cudaMemcpy2DToArrayAsync(dst, x, y, src, src_pitch, width,
+                                        height, kind, stream);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DFromArrayAsync)(
+    void* dst, size_t dst_pitch, cudaArray_const_t src, size_t x, size_t y,
+    size_t width, size_t height, enum cudaMemcpyKind kind,
+    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst);
+  return error != cudaSuccess
+             ? error
+             : cudaMemcpy2DFromArrayAsync(dst, dst_pitch, src, x, y, width,
+                                          height, kind, stream);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyToArrayAsync)(
+    cudaArray_t dst, size_t x, size_t y, const void* src, size_t bytes,
+    enum cudaMemcpyKind kind, cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(src);
+  return error != cudaSuccess
+             ? error
+             : cudaMemcpyToArrayAsync(dst, x, y, src, bytes, kind, stream);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyFromArrayAsync)(
+    void* dst, cudaArray_const_t src, size_t x, size_t y, size_t bytes,
+    enum cudaMemcpyKind kind, cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst);
+  return error != cudaSuccess
+             ? error
+             : cudaMemcpyFromArrayAsync(dst, src, x, y, bytes, kind, stream);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3DAsync)(
+    const struct cudaMemcpy3DParms* copy,
+    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  const cudaError_t error =
+      copy == NULL
+          ? cudaSuccess
+          : PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
+  return error != cudaSuccess ? error : cudaMemcpy3DAsync(copy, stream);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3DPeerAsync)(
+    const struct cudaMemcpy3DPeerParms* copy,
+    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  const cudaError_t error =
+      copy == NULL
+          ? cudaSuccess
+          : PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
+  return error != cudaSuccess ? error : cudaMemcpy3DPeerAsync(copy, stream);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyPeerAsync)(
+    void* dst, int dst_device, const void* src, int src_device, size_t bytes,
+    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  const cudaError_t error = PINRING_COMPAT_NAME(PinBoth)(dst, src);
+  return error != cudaSuccess ? error
+                              : cudaMemcpyPeerAsync(dst, dst_device, src,
+                                                    src_device, bytes, stream);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemsetAsync)(
+    void* dst, int value, size_t bytes,
+    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst);
+  return error != cudaSuccess ? error
+                              : cudaMemsetAsync(dst, value, bytes, stream);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset2DAsync)(
+    void* dst, size_t pitch, int value, size_t width, size_t height,
+    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst);
+  return error != cudaSuccess
+             ? error
+             : cudaMemset2DAsync(dst, pitch, value, width, height, stream);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset3DAsync)(
+    struct cudaPitchedPtr dst, int value, struct cudaExtent extent,
+    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst.ptr);
+  return error != cudaSuccess ? error
+                              : cudaMemset3DAsync(dst, value, extent, stream);
+}
+
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#elif defined(_MSC_VER)
+#pragma warning(pop)
+#endif
+#if defined(__NVCC__)
+#pragma nv_diagnostic pop
+#endif
+
+// --- Symbols ---------------------------------------------------------------
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyToSymbol)(
+    const void* symbol, const void* src, size_t bytes,
+    size_t offset PINRING_COMPAT_DEFAULT(0),
+    enum cudaMemcpyKind kind PINRING_COMPAT_DEFAULT(cudaMemcpyHostToDevice)) {
+  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(src);
+  return error != cudaSuccess
+             ? error
+             : cudaMemcpyToSymbol(symbol, src, bytes, offset, kind);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyFromSymbol)(
+    void* dst, const void* symbol, size_t bytes,
+    size_t offset PINRING_COMPAT_DEFAULT(0),
+    enum cudaMemcpyKind kind PINRING_COMPAT_DEFAULT(cudaMemcpyDeviceToHost)) {
+  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst);
+  return error != cudaSuccess
+             ? error
+             : cudaMemcpyFromSymbol(dst, symbol, bytes, offset, kind);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyToSymbolAsync)(
+    const void* symbol, const void* src, size_t bytes, size_t offset,
+    enum cudaMemcpyKind kind, cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(src);
+  return error != cudaSuccess ? error
+                              : cudaMemcpyToSymbolAsync(symbol, src, bytes,
+                                                        offset, kind, stream);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyFromSymbolAsync)(
+    void* dst, const void* symbol, size_t bytes, size_t offset,
+    enum cudaMemcpyKind kind, cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst);
+  return error != cudaSuccess ? error
+                              : cudaMemcpyFromSymbolAsync(dst, symbol, bytes,
+                                                          offset, kind, stream);
+}
+
+// --- Nodes of graphs that are built by hand --------------------------------
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphAddMemcpyNode)(
+    cudaGraphNode_t* node, cudaGraph_t graph,
+    const cudaGraphNode_t* dependencies, size_t dependency_count,
+    const struct cudaMemcpy3DParms* copy) {
+  const cudaError_t error =
+      copy == NULL
+          ? cudaSuccess
+          : PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
+  return error != cudaSuccess
+             ? error
+             : cudaGraphAddMemcpyNode(node, graph, dependencies,
+                                      dependency_count, copy);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphAddMemcpyNode1D)(
+    cudaGraphNode_t* node, cudaGraph_t graph,
+    const cudaGraphNode_t* dependencies, size_t dependency_count, void* dst,
+    const void* src, size_t bytes, enum cudaMemcpyKind kind) {
+  const cudaError_t error = PINRING_COMPAT_NAME(PinBoth)(dst, src);
+  return error != cudaSuccess ? error
+                              : cudaGraphAddMemcpyNode1D(
+                                    node, graph, dependencies, dependency_count,
+                                    dst, src, bytes, kind);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphMemcpyNodeSetParams)(
+    cudaGraphNode_t node, const struct cudaMemcpy3DParms* copy) {
+  const cudaError_t error =
+      copy == NULL
+          ? cudaSuccess
+          : PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
+  return error != cudaSuccess ? error
+                              : cudaGraphMemcpyNodeSetParams(node, copy);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphMemcpyNodeSetParams1D)(
+    cudaGraphNode_t node, void* dst, const void* src, size_t bytes,
+    enum cudaMemcpyKind kind) {
+  const cudaError_t error = PINRING_COMPAT_NAME(PinBoth)(dst, src);
+  return error != cudaSuccess
+             ? error
+             : cudaGraphMemcpyNodeSetParams1D(node, dst, src, bytes, kind);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphExecMemcpyNodeSetParams)(
+    cudaGraphExec_t graph, cudaGraphNode_t node,
+    const struct cudaMemcpy3DParms* copy) {
+  const cudaError_t error =
+      copy == NULL
+          ? cudaSuccess
+          : PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
+  return error != cudaSuccess
+             ? error
+             : cudaGraphExecMemcpyNodeSetParams(graph, node, copy);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphExecMemcpyNodeSetParams1D)(
+    cudaGraphExec_t graph, cudaGraphNode_t node, void* dst, const void* src,
+    size_t bytes, enum cudaMemcpyKind kind) {
+  const cudaError_t error = PINRING_COMPAT_NAME(PinBoth)(dst, src);
+  return error != cudaSuccess ? error
+                              : cudaGraphExecMemcpyNodeSetParams1D(
+                                    graph, node, dst, src, bytes, kind);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphAddMemsetNode)(
+    cudaGraphNode_t* node, cudaGraph_t graph,
+    const cudaGraphNode_t* dependencies, size_t dependency_count,
+    const struct cudaMemsetParams* fill) {
+  const cudaError_t error =
+      fill == NULL ? cudaSuccess : PINRING_COMPAT_NAME(Pin)(fill->dst);
+  return error != cudaSuccess
+             ? error
+             : cudaGraphAddMemsetNode(node, graph, dependencies,
+                                      dependency_count, fill);
+}
+
+// --- Batches ---------------------------------------------------------------
+
+#if CUDART_VERSION >= 12080
+#if CUDART_VERSION >= 13000
+#define PINRING_COMPAT_FAILED_PARAMETER
+#define PINRING_COMPAT_FAILED
+#define PINRING_COMPAT_CONST const
+#else
+#define PINRING_COMPAT_FAILED_PARAMETER , size_t* failed
+#define PINRING_COMPAT_FAILED , failed
+#define PINRING_COMPAT_CONST
+#endif
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(PinAll)(const void* const* dsts,
+                                                    const void* const* srcs,
+                                                    size_t count) {
+  size_t i = 0;
+  if (dsts == NULL || srcs == NULL) return cudaSuccess;
+  for (i = 0; i < count; ++i) {
+    const cudaError_t error = PINRING_COMPAT_NAME(PinBoth)(dsts[i], srcs[i]);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyBatchAsync)(
+    void* PINRING_COMPAT_CONST* dsts,
+    PINRING_COMPAT_CONST void* PINRING_COMPAT_CONST* srcs,
+    PINRING_COMPAT_CONST size_t* sizes, size_t count,
+    struct cudaMemcpyAttributes* attributes, size_t* attribute_indices,
+    size_t attribute_count PINRING_COMPAT_FAILED_PARAMETER,
+    cudaStream_t stream) {
+  const cudaError_t error = PINRING_COMPAT_NAME(PinAll)(
+      (const void* const*)dsts, (const void* const*)srcs, count);
+  return error != cudaSuccess
+             ? error
+             : cudaMemcpyBatchAsync(
+                   dsts, srcs, sizes, count, attributes, attribute_indices,
+                   attribute_count PINRING_COMPAT_FAILED, stream);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3DBatchAsync)(
+    size_t count,
+    struct cudaMemcpy3DBatchOp* copies PINRING_COMPAT_FAILED_PARAMETER,
+    unsigned long long flags, cudaStream_t stream) {
+  size_t i = 0;
+  for (i = 0; copies != NULL && i < count; ++i) {
+    const struct cudaMemcpy3DOperand* const ends[2] = {&copies[i].src,
+                                                       &copies[i].dst};
+    int end = 0;
+    for (end = 0; end < 2; ++end) {
+      const cudaError_t error =
+          ends[end]->type == cudaMemcpyOperandTypePointer
+              ? PINRING_COMPAT_NAME(Pin)(ends[end]->op.ptr.ptr)
+              : cudaSuccess;
+      if (error != cudaSuccess) return error;
+    }
+  }
+  return cudaMemcpy3DBatchAsync(count, copies PINRING_COMPAT_FAILED, flags,
+                                stream);
+}
+#endif
+
+// --- The overloads of C++ --------------------------------------------------
+
+#if defined(__cplusplus)
+template <typename T>
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MallocHost)(
+    T** pointer, size_t bytes, unsigned int flags = cudaHostAllocDefault) {
+  return PINRING_COMPAT_NAME(HostAlloc)((void**)(void*)pointer, bytes, flags);
+}
+
+template <typename T>
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(HostAlloc)(T** pointer,
+                                                       size_t bytes,
+                                                       unsigned int flags) {
+  return PINRING_COMPAT_NAME(HostAlloc)((void**)(void*)pointer, bytes, flags);
+}
+
+template <typename T>
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(HostGetDevicePointer)(
+    T** device_pointer, void* pointer, unsigned int flags) {
+  return PINRING_COMPAT_NAME(HostGetDevicePointer)(
+      (void**)(void*)device_pointer, pointer, flags);
+}
+
+template <typename T>
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyToSymbol)(
+    const T& symbol, const void* src, size_t bytes, size_t offset = 0,
+    enum cudaMemcpyKind kind = cudaMemcpyHostToDevice) {
+  return PINRING_COMPAT_NAME(MemcpyToSymbol)((const void*)&symbol, src, bytes,
+                                             offset, kind);
+}
+
+template <typename T>
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyToSymbolAsync)(
+    const T& symbol, const void* src, size_t bytes, size_t offset = 0,
+    enum cudaMemcpyKind kind = cudaMemcpyHostToDevice,
+    cudaStream_t stream = 0) {
+  return PINRING_COMPAT_NAME(MemcpyToSymbolAsync)((const void*)&symbol, src,
+                                                  bytes, offset, kind, stream);
+}
+
+template <typename T>
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyFromSymbol)(
+    void* dst, const T& symbol, size_t bytes, size_t offset = 0,
+    enum cudaMemcpyKind kind = cudaMemcpyDeviceToHost) {
+  return PINRING_COMPAT_NAME(MemcpyFromSymbol)(dst, (const void*)&symbol, bytes,
+                                               offset, kind);
+}
+
+template <typename T>
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyFromSymbolAsync)(
+    void* dst, const T& symbol, size_t bytes, size_t offset = 0,
+    enum cudaMemcpyKind kind = cudaMemcpyDeviceToHost,
+    cudaStream_t stream = 0) {
+  return PINRING_COMPAT_NAME(MemcpyFromSymbolAsync)(
+      dst, (const void*)&symbol, bytes, offset, kind, stream);
+}
+
+#if CUDART_VERSION >= 13000
+template <typename T, typename U, typename Attributes, typename... Rest>
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyBatchAsync)(
+    T* const* dsts, U* const* srcs, const size_t* sizes, size_t count,
+    Attributes attributes, Rest... rest) {
+  const cudaError_t error = PINRING_COMPAT_NAME(PinAll)(
+      (const void* const*)dsts, (const void* const*)srcs, count);
+  return error != cudaSuccess ? error
+                              : cudaMemcpyBatchAsync(dsts, srcs, sizes, count,
+                                                     attributes, rest...);
+}
+#endif
+#endif  // defined(__cplusplus)
+
+// --- The names -------------------------------------------------------------
+//
+// Each is replaced by one identifier: qualified names, explicit template
+// arguments and addresses of functions go on working.
+
+#undef cudaHostAlloc
+#define cudaHostAlloc PINRING_COMPAT_NAME(HostAlloc)
+#undef cudaMallocHost
+#define cudaMallocHost PINRING_COMPAT_NAME(MallocHost)
+#undef cudaFreeHost
+#define cudaFreeHost PINRING_COMPAT_NAME(FreeHost)
+#undef cudaHostRegister
+#define cudaHostRegister PINRING_COMPAT_NAME(HostRegister)
+#undef cudaHostUnregister
+#define cudaHostUnregister PINRING_COMPAT_NAME(HostUnregister)
+#undef cudaHostGetDevicePointer
+#define cudaHostGetDevicePointer PINRING_COMPAT_NAME(HostGetDevicePointer)
+#undef cudaHostGetFlags
+#define cudaHostGetFlags PINRING_COMPAT_NAME(HostGetFlags)
+#undef cudaPointerGetAttributes
+#define cudaPointerGetAttributes PINRING_COMPAT_NAME(PointerGetAttributes)
+#undef cudaMemcpy
+#define cudaMemcpy PINRING_COMPAT_NAME(Memcpy)
+#undef cudaMemcpyAsync
+#define cudaMemcpyAsync PINRING_COMPAT_NAME(MemcpyAsync)
+#undef cudaGetLastError
+#define cudaGetLastError PINRING_COMPAT_NAME(GetLastError)
+#undef cudaPeekAtLastError
+#define cudaPeekAtLastError PINRING_COMPAT_NAME(PeekAtLastError)
+#undef cudaMemcpy2D
+#define cudaMemcpy2D PINRING_COMPAT_NAME(Memcpy2D)
+#undef cudaMemcpy2DToArray
+#define cudaMemcpy2DToArray PINRING_COMPAT_NAME(Memcpy2DToArray)
+#undef cudaMemcpy2DFromArray
+#define cudaMemcpy2DFromArray PINRING_COMPAT_NAME(Memcpy2DFromArray)
+#undef cudaMemcpyToArray
+#define cudaMemcpyToArray PINRING_COMPAT_NAME(MemcpyToArray)
+#undef cudaMemcpyFromArray
+#define cudaMemcpyFromArray PINRING_COMPAT_NAME(MemcpyFromArray)
+#undef cudaMemcpy3D
+#define cudaMemcpy3D PINRING_COMPAT_NAME(Memcpy3D)
+#undef cudaMemcpy3DPeer
+#define cudaMemcpy3DPeer PINRING_COMPAT_NAME(Memcpy3DPeer)
+#undef cudaMemcpyPeer
+#define cudaMemcpyPeer PINRING_COMPAT_NAME(MemcpyPeer)
+#undef cudaMemset
+#define cudaMemset PINRING_COMPAT_NAME(Memset)
+#undef cudaMemset2D
+#define cudaMemset2D PINRING_COMPAT_NAME(Memset2D)
+#undef cudaMemset3D
+#define cudaMemset3D PINRING_COMPAT_NAME(Memset3D)
+#undef cudaMemcpy2DAsync
+#define cudaMemcpy2DAsync PINRING_COMPAT_NAME(Memcpy2DAsync)
+#undef cudaMemcpy2DToArrayAsync
+#define cudaMemcpy2DToArrayAsync PINRING_COMPAT_NAME(Memcpy2DToArrayAsync)
+#undef cudaMemcpy2DFromArrayAsync
+#define cudaMemcpy2DFromArrayAsync PINRING_COMPAT_NAME(Memcpy2DFromArrayAsync)
+#undef cudaMemcpyToArrayAsync
+#define cudaMemcpyToArrayAsync PINRING_COMPAT_NAME(MemcpyToArrayAsync)
+#undef cudaMemcpyFromArrayAsync
+#define cudaMemcpyFromArrayAsync PINRING_COMPAT_NAME(MemcpyFromArrayAsync)
+#undef cudaMemcpy3DAsync
+#define cudaMemcpy3DAsync PINRING_COMPAT_NAME(Memcpy3DAsync)
+#undef cudaMemcpy3DPeerAsync
+#define cudaMemcpy3DPeerAsync PINRING_COMPAT_NAME(Memcpy3DPeerAsync)
+#undef cudaMemcpyPeerAsync
+#define cudaMemcpyPeerAsync PINRING_COMPAT_NAME(MemcpyPeerAsync)
+#undef cudaMemsetAsync
+#define cudaMemsetAsync PINRING_COMPAT_NAME(MemsetAsync)
+#undef cudaMemset2DAsync
+#define cudaMemset2DAsync PINRING_COMPAT_NAME(Memset2DAsync)
+#undef cudaMemset3DAsync
+#define cudaMemset3DAsync PINRING_COMPAT_NAME(Memset3DAsync)
+#undef cudaMemcpyToSymbol
+#define cudaMemcpyToSymbol PINRING_COMPAT_NAME(MemcpyToSymbol)
+#undef cudaMemcpyFromSymbol
+#define cudaMemcpyFromSymbol PINRING_COMPAT_NAME(MemcpyFromSymbol)
+#undef cudaMemcpyToSymbolAsync
+#define cudaMemcpyToSymbolAsync PINRING_COMPAT_NAME(MemcpyToSymbolAsync)
+#undef cudaMemcpyFromSymbolAsync
+#define cudaMemcpyFromSymbolAsync PINRING_COMPAT_NAME(MemcpyFromSymbolAsync)
+#undef cudaGraphAddMemcpyNode
+#define cudaGraphAddMemcpyNode PINRING_COMPAT_NAME(GraphAddMemcpyNode)
+#undef cudaGraphAddMemcpyNode1D
+#define cudaGraphAddMemcpyNode1D PINRING_COMPAT_NAME(GraphAddMemcpyNode1D)
+#undef cudaGraphMemcpyNodeSetParams
+#define cudaGraphMemcpyNodeSetParams \
+  PINRING_COMPAT_NAME(GraphMemcpyNodeSetParams)
+#undef cudaGraphMemcpyNodeSetParams1D
+#define cudaGraphMemcpyNodeSetParams1D \
+  PINRING_COMPAT_NAME(GraphMemcpyNodeSetParams1D)
+#undef cudaGraphExecMemcpyNodeSetParams
+#define cudaGraphExecMemcpyNodeSetParams \
+  PINRING_COMPAT_NAME(GraphExecMemcpyNodeSetParams)
+#undef cudaGraphExecMemcpyNodeSetParams1D
+#define cudaGraphExecMemcpyNodeSetParams1D \
+  PINRING_COMPAT_NAME(GraphExecMemcpyNodeSetParams1D)
+#undef cudaGraphAddMemsetNode
+#define cudaGraphAddMemsetNode PINRING_COMPAT_NAME(GraphAddMemsetNode)
+#if CUDART_VERSION >= 12080
+#undef cudaMemcpyBatchAsync
+#define cudaMemcpyBatchAsync PINRING_COMPAT_NAME(MemcpyBatchAsync)
+#endif
+#if CUDART_VERSION >= 12080
+#undef cudaMemcpy3DBatchAsync
+#define cudaMemcpy3DBatchAsync PINRING_COMPAT_NAME(Memcpy3DBatchAsync)
+#endif
+
+#endif  // !defined(__CUDA_ARCH__)
+
+#endif  // PINRING_CUDA_COMPAT_H_

@@ -1,0 +1,2 @@
+// The same program with a kernel.
+#include "unaware.cc"
