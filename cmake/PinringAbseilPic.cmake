@@ -26,7 +26,7 @@ function(pinring_make_absl_pic)
   if(TARGET pinring_absl_pic)
     return()
   endif()
-  if(NOT absl_SYSTEM)
+  if(absl_FROM STREQUAL "source")
     add_library(pinring_absl_pic INTERFACE)
     target_link_libraries(pinring_absl_pic INTERFACE absl::core_headers absl::function_ref absl::span absl::status
         absl::statusor absl::str_format absl::strings absl::synchronization absl::time)

@@ -3,44 +3,58 @@ include_guard(GLOBAL)
 
 set(PINRING_DOWNLOAD_DIR "${PROJECT_BINARY_DIR}/_deps" CACHE PATH "Where sources of dependencies are fetched to")
 
-# pinring_dependency(<package> VERSION <version> SYSTEM_TARGET <target> DIRECTORY <name> URL <url> SHA256 <hash>
-#                    DEBIAN <source package> DEBIAN_TARBALL <file> [FROM_SOURCE <bool>])
+# pinring_dependency(<package> VERSION <version> TARGET <target> DIRECTORY <name> URL <url> SHA256 <hash>
+#                    DEBIAN <source package> DEBIAN_TARBALL <file> [FROM <origin>...])
 #
-# Looks for a system package unless FROM_SOURCE is true. Otherwise makes <DIRECTORY>_SOURCE_DIR of the caller the source:
-# PINRING_<DIRECTORY>_SOURCE_DIR if that is given, else the distribution's original tarball of the pinned version, else
-# the same from GitHub. It sets <DIRECTORY>_SYSTEM to say which it was.
+# Takes `package` from the first origin that has it: `system`, an installed package, or `source`, for which it sets
+# <DIRECTORY>_SOURCE_DIR in the caller: PINRING_<DIRECTORY>_SOURCE_DIR if that is given, else the distribution's original
+# tarball of the pinned version, else the same from GitHub. <DIRECTORY>_FROM says which it was, or `project` where
+# the project that pinring is a part of has the package already. FROM is `system source` unless given.
 function(pinring_dependency package)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "VERSION;SYSTEM_TARGET;DIRECTORY;URL;SHA256;DEBIAN;DEBIAN_TARBALL;FROM_SOURCE" "")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "VERSION;TARGET;DIRECTORY;URL;SHA256;DEBIAN;DEBIAN_TARBALL" "FROM")
+  if(NOT arg_FROM)
+    set(arg_FROM system source)
+  endif()
   set(name ${arg_DIRECTORY})
   string(TOUPPER ${name} upper)
   set(PINRING_${upper}_SOURCE_DIR "" CACHE PATH "Source folder of ${package} to build instead of the system's")
 
-  if(NOT arg_FROM_SOURCE AND NOT PINRING_${upper}_SOURCE_DIR)
-    find_package(${package} CONFIG QUIET GLOBAL)
-    if(TARGET ${arg_SYSTEM_TARGET})
-      message(STATUS "${package}: the system's (${${package}_DIR})")
-      set(${name}_SYSTEM TRUE PARENT_SCOPE)
-      return()
-    endif()
+  if(TARGET ${arg_TARGET})
+    message(STATUS "${package}: the enclosing project's")
+    set(${name}_FROM project PARENT_SCOPE)
+    return()
   endif()
-  set(${name}_SYSTEM FALSE PARENT_SCOPE)
-
   if(PINRING_${upper}_SOURCE_DIR)
+    set(arg_FROM source)
     set(source "${PINRING_${upper}_SOURCE_DIR}")
   else()
     set(source "${PINRING_DOWNLOAD_DIR}/${name}-${arg_VERSION}")
-    if(NOT EXISTS "${source}/CMakeLists.txt")
-      pinring_fetch("${source}" ${arg_URL} ${arg_SHA256} ${arg_DEBIAN} ${arg_DEBIAN_TARBALL})
+  endif()
+  foreach(origin IN LISTS arg_FROM)
+    if(origin STREQUAL "system")
+      find_package(${package} CONFIG QUIET GLOBAL)
+      if(TARGET ${arg_TARGET})
+        message(STATUS "${package}: the system's (${${package}_DIR})")
+        set(${name}_FROM system PARENT_SCOPE)
+        return()
+      endif()
+    else()
+      if(NOT EXISTS "${source}/CMakeLists.txt" AND NOT PINRING_${upper}_SOURCE_DIR)
+        pinring_fetch("${source}" ${arg_URL} ${arg_SHA256} ${arg_DEBIAN} ${arg_DEBIAN_TARBALL})
+      endif()
+      if(EXISTS "${source}/CMakeLists.txt")
+        message(STATUS "${package}: from source (${source})")
+        set(${name}_FROM source PARENT_SCOPE)
+        set(${name}_SOURCE_DIR "${source}" PARENT_SCOPE)
+        return()
+      endif()
     endif()
-  endif()
-  if(NOT EXISTS "${source}/CMakeLists.txt")
-    message(FATAL_ERROR
-        "${package} is not installed, and its source could neither be had from this system's packages nor from ${arg_URL}. "
-        "Install it (Debian and Ubuntu: libabsl-dev libgtest-dev libbenchmark-dev) or pass "
-        "-DPINRING_${upper}_SOURCE_DIR=<dir>.")
-  endif()
-  message(STATUS "${package}: from source (${source})")
-  set(${name}_SOURCE_DIR "${source}" PARENT_SCOPE)
+  endforeach()
+  list(JOIN arg_FROM " or " origins)
+  message(FATAL_ERROR
+      "${package} could not be had (tried: ${origins}). Install it (Debian and Ubuntu: libabsl-dev libgtest-dev "
+      "libbenchmark-dev), or pass -DPINRING_${upper}_SOURCE_DIR=<dir> with the source of ${arg_VERSION}, which is at "
+      "${arg_URL}.")
 endfunction()
 
 # Unpacks a tarball with one folder at its top as `source`.

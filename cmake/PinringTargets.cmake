@@ -45,33 +45,6 @@ function(pinring_layer name)
   endif()
 endfunction()
 
-# Makes the library `pinring` from the objects of the layers declared so far. Users see include/pinring and the CUDA
-# headers; what the layers link besides each other is linked privately.
-function(pinring_collect_layers)
-  get_property(layers GLOBAL PROPERTY pinring_layers)
-  set(objects "")
-  set(libraries "")
-  foreach(layer IN LISTS layers)
-    get_target_property(type ${layer} TYPE)
-    if(NOT type STREQUAL "INTERFACE_LIBRARY")
-      list(APPEND objects $<TARGET_OBJECTS:${layer}>)
-    endif()
-    get_target_property(linked ${layer} INTERFACE_LINK_LIBRARIES)
-    list(APPEND libraries ${linked})
-  endforeach()
-  list(REMOVE_DUPLICATES libraries)
-  list(REMOVE_ITEM libraries ${layers} pinring_cuda_headers)
-  if(NOT objects)
-    return()
-  endif()
-  add_library(pinring STATIC ${objects})
-  add_library(pinring::pinring ALIAS pinring)
-  set_target_properties(pinring PROPERTIES LINKER_LANGUAGE CXX)
-  target_include_directories(pinring INTERFACE "${pinring_SOURCE_DIR}/include")
-  target_compile_features(pinring INTERFACE cxx_std_17)
-  target_link_libraries(pinring PUBLIC pinring_cuda_headers PRIVATE ${libraries})
-endfunction()
-
 # pinring_program(<name> [SOURCES <file>...] [DEPS <target>...] [OUTPUT_NAME <file>])
 #
 # A program of pinring's own; its source is <name>.cc unless SOURCES says otherwise. One that users run has an
