@@ -1,0 +1,55 @@
+# Compiles each public header by itself and twice in a row, as a user would include it:
+#
+#   cmake -DSOURCE=<repository> -DCUDA=<folder>[ <folder>] -DCOMPILERS=<C++ compiler>[ <another>] -P check.cmake
+#
+# *.h are headers of C11, C17, C++17 and C++20, *.hpp of C++17 and C++20. The C compiler is the one named like the C++
+# compiler. Folders of CUDA headers are separated by blanks, and so are compilers.
+file(GLOB headers RELATIVE "${SOURCE}/include" "${SOURCE}/include/pinring/*.h" "${SOURCE}/include/pinring/*.hpp")
+if(NOT headers OR NOT COMPILERS OR NOT CUDA)
+  message(FATAL_ERROR "No headers in ${SOURCE}/include/pinring, or no COMPILERS or CUDA folders given")
+endif()
+separate_arguments(compilers UNIX_COMMAND "${COMPILERS}")
+separate_arguments(cuda UNIX_COMMAND "${CUDA}")
+list(TRANSFORM cuda PREPEND -isystem)
+
+set(failed 0)
+set(compiled 0)
+foreach(cxx IN LISTS compilers)
+  foreach(pair IN ITEMS "clang\\+\\+:clang" "g\\+\\+:gcc" "c\\+\\+:cc")
+    string(REPLACE ":" ";" pair "${pair}")
+    list(GET pair 0 cxx_name)
+    list(GET pair 1 c_name)
+    if(cxx MATCHES "${cxx_name}[^/]*$")
+      string(REGEX REPLACE "${cxx_name}([^/]*)$" "${c_name}\\1" c "${cxx}")
+      break()
+    endif()
+  endforeach()
+  foreach(header IN LISTS headers)
+    set(standards c++17 c++20)
+    if(header MATCHES "\\.h$")
+      list(APPEND standards c11 c17)
+    endif()
+    foreach(standard IN LISTS standards)
+      set(compiler "${c}")
+      set(language c)
+      if(standard MATCHES "c\\+\\+")
+        set(compiler "${cxx}")
+        set(language c++)
+      endif()
+      set(options -std=${standard} -fsyntax-only -Wall -Wextra -Wpedantic -Werror "-I${SOURCE}/include" ${cuda})
+      # The second inclusion comes from the command line, so that no file has to be made.
+      execute_process(
+          COMMAND "${compiler}" ${options} -include "${header}" -include "${header}" -x ${language} /dev/null
+          RESULT_VARIABLE status ERROR_VARIABLE errors)
+      math(EXPR compiled "${compiled} + 1")
+      if(NOT status EQUAL 0)
+        math(EXPR failed "${failed} + 1")
+        message("${compiler} -std=${standard}: <${header}>: ${status}\n${errors}")
+      endif()
+    endforeach()
+  endforeach()
+endforeach()
+if(failed)
+  message(FATAL_ERROR "${failed} of ${compiled} compilations failed")
+endif()
+message("${compiled} compilations of ${headers} by ${COMPILERS}")
