@@ -2,11 +2,13 @@
 # is wrong or to an empty value. Nothing of CUDA is linked: the driver is loaded at run time. The installed package
 # finds them in the same way.
 
+# A cross build uses the build machine's headers if the target's root has none: they are the same for every system.
 find_path(PINRING_CUDA_INCLUDE_DIR cuda_runtime_api.h
     HINTS ${CUDAToolkit_INCLUDE_DIRS} "${CUDAToolkit_ROOT}" ENV CUDAToolkit_ROOT ENV CUDA_PATH ENV CUDA_HOME
     PATHS /usr/local/cuda /opt/cuda
     PATH_SUFFIXES include targets/x86_64-linux/include targets/sbsa-linux/include
-    DOC "Directory that holds cuda.h and cuda_runtime_api.h")
+    DOC "Directory that holds cuda.h and cuda_runtime_api.h"
+    CMAKE_FIND_ROOT_PATH_BOTH)
 if(NOT PINRING_CUDA_INCLUDE_DIR)
   find_package(CUDAToolkit QUIET)
   if(CUDAToolkit_FOUND)

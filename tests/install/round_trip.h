@@ -35,6 +35,7 @@ static inline int RoundTrip(void) {
   const size_t bytes = (3 << 20) + 5;
   void* out = NULL;
   void* back = NULL;
+  void* small = NULL;
   void* device = NULL;
   size_t i;
   int version = 0;
@@ -58,6 +59,10 @@ static inline int RoundTrip(void) {
   if (error != cudaSuccess) return Failed("pinringMallocHost", error);
   error = pinringMallocHost(&back, bytes);
   if (error != cudaSuccess) return Failed("pinringMallocHost", error);
+  /* A small block is really pinned: as with the runtime, a device becomes
+   * current for that. */
+  error = pinringMallocHost(&small, 64);
+  if (error != cudaSuccess) return Failed("pinringMallocHost", error);
   device = DeviceMemory(bytes);
   if (device == NULL) return Failed("cuMemAlloc", cudaSuccess);
 
@@ -73,6 +78,8 @@ static inline int RoundTrip(void) {
   error = pinringFreeHost(out);
   if (error != cudaSuccess) return Failed("pinringFreeHost", error);
   error = pinringFreeHost(back);
+  if (error != cudaSuccess) return Failed("pinringFreeHost", error);
+  error = pinringFreeHost(small);
   if (error != cudaSuccess) return Failed("pinringFreeHost", error);
   printf("round trip of %zu bytes: right\n", bytes);
   return 0;
