@@ -8,19 +8,27 @@
 #include <cuda.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "benchmark/benchmark.h"
 #include "src/capi/instance.h"
 #include "src/capi/instances.h"
 #include "src/capi/options.h"
 #include "src/copy/worker_pool.h"
+#include "src/driver/status.h"
 #include "src/os/env.h"
+#include "src/os/pages.h"
 #include "src/os/threads.h"
 #include "tests/support/testbed.h"
 
@@ -65,35 +73,64 @@ void FillRandom(char* at, size_t bytes) {
       });
 }
 
-// A host block and a device buffer, and copies between them.
-class Fixture {
+enum class Path { kInto, kOut, kBoth };
+
+// How one benchmark copies.
+struct Plan {
+  Memory memory = Memory::kPinned;
+  Path path = Path::kInto;
+  bool wait = false;  // synchronous copies, of one lane only
+  int streams = 1;
+};
+
+// A host block, a device buffer and a stream, and copies between them.
+class Lane {
  public:
-  Fixture(Memory memory, size_t bytes, bool wait, benchmark::State& state)
-      : memory_(memory), bytes_(bytes), wait_(wait), state_(state) {
-    Bed().UseContext();
+  Lane(Memory memory, size_t bytes, bool to_device, benchmark::State& state)
+      : memory_(memory), bytes_(bytes), to_device_(to_device), state_(state) {
     Check(driver_.MemAlloc(&device_, bytes), state);
     Check(driver_.StreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0),
           state);
     host_ = Allocate();
     if (!state.error_occurred()) FillRandom(host_, bytes);
   }
-  ~Fixture() {
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+  ~Lane() {
     Free(host_);
     (void)driver_.StreamDestroy(stream_);
     (void)driver_.MemFree(device_);
   }
 
-  void Copy(bool to_device) { CopyOf(host_, to_device); }
+  void Start() { CopyOf(host_, to_device_, false); }
+  void Wait() { Check(driver_.StreamSynchronize(stream_), state_); }
+  void CopyAndWait() { CopyOf(host_, to_device_, true); }
 
-  void CopyOf(char* host, bool to_device) {
+  // Fresh bytes there, then back into another block: all of them the same.
+  void Verify(bool wait) {
+    char* back = Allocate();
+    if (state_.error_occurred()) return;
+    FillRandom(host_, bytes_);
+    std::memset(back, 0xEE, bytes_);
+    CopyOf(host_, true, wait);
+    CopyOf(back, false, wait);
+    Wait();
+    if (std::memcmp(host_, back, bytes_) != 0) {
+      state_.SkipWithError("WRONG BYTES");
+    }
+    Free(back);
+  }
+
+ private:
+  void CopyOf(char* host, bool to_device, bool wait) {
     if (memory_ == Memory::kStaged) {
       void* dst = to_device ? reinterpret_cast<void*>(device_) : host;
       void* src = to_device ? host : reinterpret_cast<void*>(device_);
-      Check(wait_ ? Pinring().Memcpy(dst, src, bytes_, cudaMemcpyDefault)
-                  : Pinring().MemcpyAsync(dst, src, bytes_, cudaMemcpyDefault,
-                                          stream_),
+      Check(wait ? Pinring().Memcpy(dst, src, bytes_, cudaMemcpyDefault)
+                 : Pinring().MemcpyAsync(dst, src, bytes_, cudaMemcpyDefault,
+                                         stream_),
             state_);
-    } else if (wait_) {
+    } else if (wait) {
       Check(to_device ? driver_.MemcpyHtoD(device_, host, bytes_)
                       : driver_.MemcpyDtoH(host, device_, bytes_),
             state_);
@@ -102,23 +139,8 @@ class Fixture {
                       : driver_.MemcpyDtoHAsync(host, device_, bytes_, stream_),
             state_);
     }
-    if (!wait_) Check(driver_.StreamSynchronize(stream_), state_);
   }
 
-  // Fresh bytes there and back into another block: all of them the same.
-  void Verify() {
-    char* back = Allocate();
-    if (state_.error_occurred()) return;
-    std::memset(back, 0xEE, bytes_);
-    Copy(true);
-    CopyOf(back, false);
-    if (std::memcmp(host_, back, bytes_) != 0) {
-      state_.SkipWithError("WRONG BYTES");
-    }
-    Free(back);
-  }
-
- private:
   char* Allocate() {
     void* block = nullptr;
     if (memory_ == Memory::kPinned) {
@@ -126,8 +148,12 @@ class Fixture {
     } else if (memory_ == Memory::kStaged) {
       Check(Pinring().HostAlloc(&block, bytes_, 0), state_);
     } else {
-      block = std::aligned_alloc(size_t{2} << 20,
-                                 (bytes_ + (size_t{2} << 20) - 1) >> 21 << 21);
+      const auto pages = os::ReservePages(bytes_, size_t{2} << 20);
+      Check(pages.status(), state_);
+      if (pages.ok()) {
+        block = *pages;
+        os::AdviseHuge(block, bytes_).IgnoreError();
+      }
     }
     return static_cast<char*>(block);
   }
@@ -138,32 +164,73 @@ class Fixture {
     } else if (memory_ == Memory::kStaged) {
       (void)Pinring().FreeHost(block);
     } else {
-      std::free(block);
+      os::ReleasePages(block, bytes_).IgnoreError();
     }
   }
 
   const Driver& driver_ = Bed().driver();
   const Memory memory_;
   const size_t bytes_;
-  const bool wait_;
+  const bool to_device_;
   benchmark::State& state_;
   CUdeviceptr device_ = 0;
   CUstream stream_ = nullptr;
   char* host_ = nullptr;
 };
 
-void Transfer(benchmark::State& state, Memory memory, bool to_device,
-              bool wait) {
-  const size_t bytes = static_cast<size_t>(state.range(0));
-  Fixture fixture(memory, bytes, wait, state);
-  if (memory == Memory::kStaged) {
-    fixture.Verify();
-  } else {
-    fixture.Copy(true);
+// state.range(0) bytes on each stream; both ways at once, on half of the
+// streams each.
+void Transfer(benchmark::State& state, const Plan& plan) {
+  Bed().UseContext();
+  const auto bytes = static_cast<size_t>(state.range(0));
+  std::vector<std::unique_ptr<Lane>> lanes;
+  for (int i = 0; i < plan.streams; ++i) {
+    const bool to_device =
+        plan.path == Path::kBoth ? i % 2 == 0 : plan.path == Path::kInto;
+    lanes.push_back(
+        std::make_unique<Lane>(plan.memory, bytes, to_device, state));
+    if (state.error_occurred()) return;
+    if (plan.memory == Memory::kStaged) lanes.back()->Verify(plan.wait);
+    lanes.back()->CopyAndWait();
+    if (state.error_occurred()) return;
   }
-  if (state.error_occurred()) return;
-  for (auto _ : state) fixture.Copy(to_device);
-  state.SetBytesProcessed(state.iterations() * state.range(0));
+  for (auto _ : state) {
+    if (plan.wait) {
+      lanes.front()->CopyAndWait();
+      continue;
+    }
+    for (auto& lane : lanes) lane->Start();
+    for (auto& lane : lanes) lane->Wait();
+  }
+  state.SetBytesProcessed(state.iterations() * state.range(0) * plan.streams);
+}
+
+// A block of pinned or of staged memory, allocated, its first byte of each page
+// written where state.range(1) says so, and freed.
+void Allocation(benchmark::State& state, Memory memory) {
+  Bed().UseContext();
+  const Driver& driver = Bed().driver();
+  const auto bytes = static_cast<size_t>(state.range(0));
+  for (auto _ : state) {
+    void* block = nullptr;
+    Check(memory == Memory::kStaged
+              ? Pinring().HostAlloc(&block, bytes, 0)
+              : CudaStatus(driver.MemHostAlloc(&block, bytes, 0), "pinning"),
+          state);
+    if (state.error_occurred()) return;
+    if (state.range(1) != 0) {
+      copy::ParallelFor(os::UsableCpus(), bytes, size_t{2} << 20,
+                        [block](size_t begin, size_t end) {
+                          for (size_t i = begin; i < end; i += 4096) {
+                            static_cast<volatile char*>(block)[i] = 1;
+                          }
+                        });
+    }
+    Check(memory == Memory::kStaged
+              ? Pinring().FreeHost(block)
+              : CudaStatus(driver.MemFreeHost(block), "freeing"),
+          state);
+  }
 }
 
 // How long the call of a deferred copy takes, apart from the copy.
@@ -224,30 +291,83 @@ void BM_PinAsMuch(benchmark::State& state) {
   }
 }
 
-void Register() {
-  const std::vector<int64_t> sizes =
-      TestsRunNatively()
-          ? std::vector<int64_t>{4 << 10, 64 << 10, 1 << 20, 16 << 20, 1 << 30}
-          : std::vector<int64_t>{4 << 10, 1 << 20};
-  for (const bool to_device : {true, false}) {
-    const std::string direction =
-        to_device ? "BM_HostToDevice/" : "BM_DeviceToHost/";
-    const auto add = [&](const char* name, Memory memory, bool wait) {
-      for (const int64_t bytes : sizes) {
-        benchmark::RegisterBenchmark((direction + name + "/bytes").c_str(),
-                                     [=](benchmark::State& state) {
-                                       Transfer(state, memory, to_device, wait);
-                                     })
-            ->Arg(bytes)
-            ->UseRealTime()
-            ->MeasureProcessCPUTime();
-      }
-    };
-    add("pinned", Memory::kPinned, true);
-    add("pageable", Memory::kPageable, true);
-    add("staged_sync", Memory::kStaged, true);
-    add("staged_deferred", Memory::kStaged, false);
+// The sizes of one copy: 4 KiB to 1 GiB on a GPU, and what
+// PINRING_BENCH_BYTES asks for ("8GiB").
+std::vector<int64_t> Sizes() {
+  std::vector<int64_t> sizes = {4 << 10, 64 << 10, 1 << 20};
+  if (TestsRunNatively()) {
+    sizes.insert(sizes.end(), {4 << 20, 16 << 20, 64 << 20, 1 << 30});
   }
+  if (const auto wanted = os::GetEnv("PINRING_BENCH_BYTES")) {
+    const auto bytes = ParseBytes(*wanted);
+    if (bytes.ok()) {
+      sizes.push_back(static_cast<int64_t>(*bytes));
+    } else {
+      std::fprintf(stderr,
+                   "PINRING_BENCH_BYTES=%s: a size is wanted, as 8GiB\n",
+                   wanted->c_str());
+      std::exit(2);
+    }
+  }
+  return sizes;
+}
+
+void RegisterTransfers() {
+  const std::pair<const char*, Path> paths[] = {
+      {"BM_HostToDevice", Path::kInto},
+      {"BM_DeviceToHost", Path::kOut},
+      {"BM_BothWays", Path::kBoth}};
+  const std::tuple<const char*, Memory, bool> ways[] = {
+      {"pinned", Memory::kPinned, true},
+      {"pinned_async", Memory::kPinned, false},
+      {"pageable", Memory::kPageable, true},
+      {"staged_sync", Memory::kStaged, true},
+      {"staged_async", Memory::kStaged, false}};
+  for (const auto& [direction, path] : paths) {
+    for (const auto& [way, memory, wait] : ways) {
+      for (const int streams : {1, 8}) {
+        // A caller's synchronous copies go one at a time, and a stream one way
+        // at a time.
+        if (streams > 1 && wait) continue;
+        if (streams == 1 && path == Path::kBoth) continue;
+        for (const int64_t bytes : Sizes()) {
+          // Eight streams share what one would copy, and no more memory.
+          if (streams > 1 && bytes > (128 << 20)) continue;
+          const Plan plan = {memory, path, wait, streams};
+          benchmark::RegisterBenchmark(
+              absl::StrCat(direction, "/", way, "/streams:", streams, "/bytes")
+                  .c_str(),
+              [plan](benchmark::State& state) { Transfer(state, plan); })
+              ->Arg(bytes)
+              ->UseRealTime()
+              ->MeasureProcessCPUTime();
+        }
+      }
+    }
+  }
+}
+
+void RegisterAllocations() {
+  const int64_t most = TestsRunNatively() ? int64_t{1} << 30 : 1 << 20;
+  for (const auto& [name, memory] :
+       {std::pair{"BM_Allocate/pinned", Memory::kPinned},
+        std::pair{"BM_Allocate/staged", Memory::kStaged}}) {
+    for (const int64_t bytes : {int64_t{256} << 10, most}) {
+      for (const int64_t touched : {0, 1}) {
+        benchmark::RegisterBenchmark(
+            name, [memory = memory](
+                      benchmark::State& state) { Allocation(state, memory); })
+            ->ArgNames({"bytes", "touched"})
+            ->Args({bytes, touched})
+            ->UseRealTime();
+      }
+    }
+  }
+}
+
+void Register() {
+  RegisterTransfers();
+  RegisterAllocations();
   const int64_t ring = TestsRunNatively() ? 64 << 20 : 1 << 20;
   benchmark::RegisterBenchmark("BM_DeferredCall", BM_DeferredCall)
       ->Arg(256 << 10)
