@@ -45,6 +45,8 @@ TEST(MachineOptionsTest, EveryKindOfValueIsRead) {
       {"PINRING_SIMCUDA_WDDM", "1"},
       {"PINRING_SIMCUDA_CHECK_HAZARDS", "0"},
       {"PINRING_SIMCUDA_FAIL_ON_HAZARD", "1"},
+      {"PINRING_SIMCUDA_FAULTS",
+       "cuMemAlloc:3:2,cuStreamSynchronize:0:719:sticky"},
   });
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->machine.devices, 3);
@@ -55,6 +57,13 @@ TEST(MachineOptionsTest, EveryKindOfValueIsRead) {
   EXPECT_TRUE(options->machine.wddm);
   EXPECT_FALSE(options->machine.check_hazards);
   EXPECT_TRUE(options->fail_on_hazard);
+  ASSERT_EQ(options->faults.size(), 2u);
+  EXPECT_EQ(options->faults[0].function, "cuMemAlloc");
+  EXPECT_EQ(options->faults[0].call, 3u);
+  EXPECT_EQ(options->faults[0].code, CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_FALSE(options->faults[0].sticky);
+  EXPECT_EQ(options->faults[1].code, CUDA_ERROR_LAUNCH_FAILED);
+  EXPECT_TRUE(options->faults[1].sticky);
 }
 
 TEST(MachineOptionsTest, PinringsOwnVariablesWinOverTheDrivers) {
@@ -101,6 +110,7 @@ TEST(MachineOptionsTest, AWrongValueIsNamed) {
       {"PINRING_SIMCUDA_WDDM", "yes"},
       {"PINRING_SIMCUDA_CONNECTIONS", "129"},
       {"PINRING_SIMCUDA_ONE_QUEUE", ""},
+      {"PINRING_SIMCUDA_FAULTS", "cuMemAlloc:3"},
       {"CUDA_DEVICE_MAX_CONNECTIONS", "none"},
   };
   for (const auto& [name, value] : wrong) {

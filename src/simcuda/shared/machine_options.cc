@@ -52,6 +52,25 @@ bool ParseSize(absl::string_view text, size_t least, size_t* value) {
   return *value >= least;
 }
 
+bool ParseFaults(absl::string_view text, std::vector<Fault>* faults) {
+  for (absl::string_view entry : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    const std::vector<std::string> parts = absl::StrSplit(entry, ':');
+    Fault fault;
+    int code = 0;
+    if (parts.size() < 3 || parts.size() > 4 || parts[0].empty() ||
+        !absl::SimpleAtoi(parts[1], &fault.call) ||
+        !absl::SimpleAtoi(parts[2], &code) || code <= 0 ||
+        (parts.size() == 4 && parts[3] != "sticky")) {
+      return false;
+    }
+    fault.function = parts[0];
+    fault.code = static_cast<CUresult>(code);
+    fault.sticky = parts.size() == 4;
+    faults->push_back(fault);
+  }
+  return true;
+}
+
 Variable Switch(const char* name, bool* value) {
   return {name, [=](auto text) { return ParseSwitch(text, value); }, "0 or 1"};
 }
@@ -125,6 +144,11 @@ std::vector<Variable> Variables(ProcessOptions& options) {
       Number("PINRING_SIMCUDA_WDDM_BATCH_OPERATIONS",
              &machine.wddm_batch_operations),
       Switch("PINRING_SIMCUDA_FAIL_ON_HAZARD", &options.fail_on_hazard),
+      {"PINRING_SIMCUDA_FAULTS",
+       [&options](absl::string_view text) {
+         return ParseFaults(text, &options.faults);
+       },
+       "a list such as cuMemAlloc:3:2,cuStreamSynchronize:0:719:sticky"},
   };
 }
 

@@ -62,8 +62,9 @@ CUresult MakeMachine() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     os::WriteErrorLine(absl::StrCat("simcuda: ", forks.message()));
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  process_machine.store(new Machine(Options()->machine, nullptr),
-                        std::memory_order_release);
+  auto* machine = new Machine(Options()->machine, nullptr);
+  for (const Fault& fault : Options()->faults) machine->InjectFault(fault);
+  process_machine.store(machine, std::memory_order_release);
   return CUDA_SUCCESS;
 }
 

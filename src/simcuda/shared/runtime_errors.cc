@@ -3,6 +3,11 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
+
+#include "absl/strings/str_cat.h"
+#include "src/os/env.h"
+#include "src/simcuda/shared/runtime_missing.h"
 #include "src/simcuda/shared/runtime_state.h"
 
 namespace pinring::simcudart {
@@ -252,6 +257,14 @@ const Entry& Find(cudaError_t code) {
 }
 
 }  // namespace
+
+int NotSimulated(const char* function, std::atomic<bool>* said) {
+  if (!said->exchange(true, std::memory_order_relaxed)) {
+    os::WriteErrorLine(absl::StrCat(
+        "simcuda: ", function, " is not simulated: cudaErrorNotSupported"));
+  }
+  return Keep(cudaErrorNotSupported);
+}
 
 PINRING_EXPORT cudaError_t CUDARTAPI cudaGetLastError() { return TakeError(); }
 

@@ -27,15 +27,22 @@ struct Thread {
 };
 thread_local Thread thread;
 
-// Whether the context is a primary one that was reset.
-bool WasReset(CUcontext context, int* device) {
+enum class Kind {
+  kPrimary,  // held by this runtime
+  kReset,    // was, before its device was reset
+  kForeign,  // the program's own
+};
+
+// Of a context, and its device unless it is foreign. Asks nobody, so that it
+// works for a context that is lost.
+Kind KindOf(CUcontext context, int* device) {
   absl::MutexLock lock(&mutex);
   for (size_t i = 0; i < primaries.size(); ++i) {
-    if (primaries[i].context != context || primaries[i].live) continue;
+    if (primaries[i].context != context) continue;
     *device = static_cast<int>(i);
-    return true;
+    return primaries[i].live ? Kind::kPrimary : Kind::kReset;
   }
-  return false;
+  return Kind::kForeign;
 }
 
 cudaError_t MakeCurrent(const DriverTable& driver, int device) {
@@ -84,7 +91,8 @@ cudaError_t EnsureContext(const DriverTable& driver) {
     return Error(code);
   }
   int device = thread.device;
-  if (context != nullptr && !WasReset(context, &device)) return cudaSuccess;
+  if (context != nullptr && KindOf(context, &device) != Kind::kReset)
+    return cudaSuccess;
   return MakeCurrent(driver, device);
 }
 
@@ -102,8 +110,8 @@ cudaError_t ThreadDevice(const DriverTable& driver, int* device) {
     return Error(code);
   }
   *device = thread.device;
-  // A reset context has the device that it had.
-  if (context == nullptr || WasReset(context, device)) return cudaSuccess;
+  if (context == nullptr || KindOf(context, device) != Kind::kForeign)
+    return cudaSuccess;
   return Error(driver.CtxGetDevice(device));
 }
 
