@@ -8,7 +8,8 @@ include_guard(GLOBAL)
 # The program is one that is linked with NVIDIA's shared runtime (CUDA::cudart), its driver library, or neither: it finds
 # libcuda.so.1 and libcudart.so.<major> in LD_LIBRARY_PATH. It fails also when the device has seen a DMA hazard, which
 # ENVIRONMENT can change, as it can everything that src/simcuda/shared/machine_options.h names. Where the simulated
-# libraries are not built the entry says why, and that it is skipped.
+# libraries are not built the entry says why, and that it is skipped. A build that was configured with
+# PINRING_TEST_DRIVER=native in the environment runs it on NVIDIA's libraries.
 function(pinring_simulated_program_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LABELS;ENVIRONMENT;COMMAND")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_COMMAND)
@@ -27,10 +28,11 @@ function(pinring_simulated_program_test name)
     set(arg_TIMEOUT ${PINRING_TEST_TIMEOUT})
   endif()
   pinring_add_test(${name} ENVIRONMENT PINRING_SIMCUDA_FAIL_ON_HAZARD=1 ${arg_ENVIRONMENT} COMMAND ${arg_COMMAND})
-  set_tests_properties(${name} PROPERTIES
-      TIMEOUT ${arg_TIMEOUT}
-      LABELS "${arg_LABELS}"
-      ENVIRONMENT_MODIFICATION "LD_LIBRARY_PATH=path_list_prepend:${PINRING_SIMULATED_LIBRARY_DIR}")
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+  if(NOT "$ENV{PINRING_TEST_DRIVER}" STREQUAL "native")
+    set_tests_properties(${name} PROPERTIES
+        ENVIRONMENT_MODIFICATION "LD_LIBRARY_PATH=path_list_prepend:${PINRING_SIMULATED_LIBRARY_DIR}")
+  endif()
   list(GET arg_COMMAND 0 program)
   if(TARGET ${program})
     add_dependencies(${program} pinring_simulated_cuda pinring_simulated_cudart)
