@@ -43,10 +43,11 @@ PYTHON
   mv "$target.new" "$target"
 }
 
-# All sources but those for other systems, and the layers that know nothing of CUDA.
+# All sources but those for other systems, the layers that know nothing of CUDA, and the simulated device's libraries,
+# which are only for tests and are built from CUDA 12.8 on.
 sources() {
   git ls-files --cached --others --exclude-standard 'src/*.cc' |
-    grep -vE '^src/(os|copy|usage)/|_windows\.cc$'
+    grep -vE '^src/(os|copy|usage|simcuda/shared)/|_windows\.cc$'
 }
 
 for entry in "${versions[@]}"; do
