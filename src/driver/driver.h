@@ -155,6 +155,10 @@ struct Driver {
   CUresult(CUDAAPI* field) parameters = nullptr;
   PINRING_DRIVER_FUNCTIONS(PINRING_DRIVER_FIELD)
 #undef PINRING_DRIVER_FIELD
+
+  // Work is gathered, and reaches the device when a call asks about it or waits
+  // for it (WDDM): whoever waits in another way has to ask first.
+  bool batches = false;
 };
 
 }  // namespace pinring

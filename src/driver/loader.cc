@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/driver/status.h"
 #include "src/os/library.h"
+#include "src/os/system_info.h"
 
 namespace pinring {
 namespace {
@@ -59,6 +60,7 @@ absl::StatusOr<Driver> LoadDriver() {
         "11.8 or newer");
   }
   Driver driver;
+  driver.batches = os::GpusBehindWddm();
 #define PINRING_FILL(field, symbol, version, need, parameters)              \
   if (absl::Status status = Fill(get, symbol, version, need, driver.field); \
       !status.ok())                                                         \

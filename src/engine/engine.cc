@@ -461,6 +461,12 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request,
     return enqueued.status;
   }
 
+  // A prefilled copy needs nobody's help, and nobody waits for it but by a
+  // call.
+  if (driver_.batches && (request.wait || !wanted.prefilled)) {
+    Flush(request.stream);
+  }
+
   CopyResult result;
   result.outcome = waits              ? CopyOutcome::kSync
                    : wanted.prefilled ? CopyOutcome::kIdle
@@ -549,6 +555,11 @@ Engine::Enqueued Engine::EnqueueIdle(const CopyRequest& request,
   }
   return Enqueued{absl::OkStatus(), 1};
 }
+
+// The stream took operations just now, so it is not captured, and the legacy
+// stream stands beside none that is: the query is legal. What it answers is for
+// the program's own calls to learn.
+void Engine::Flush(CUstream stream) const { (void)driver_.StreamQuery(stream); }
 
 // A call failed after `chunks` copies were accepted. The movers are told first;
 // then one more write tells when those copies are over. Without it nobody can

@@ -181,6 +181,8 @@ class Engine {
                            const Transfer& transfer) const;
   Enqueued EnqueueIdle(const CopyRequest& request, const Context& context,
                        const Transfer& transfer) const;
+  // Has a driver that gathers work hand it to the device.
+  void Flush(CUstream stream) const;
   void EndEarly(const CopyRequest& request, const Context& context,
                 Transfer& transfer, uint32_t chunks);
   // Helps to move the transfer's bytes until `over` says so, which is asked

@@ -26,9 +26,15 @@ namespace pinring::os {
 [[nodiscard]] std::optional<uint64_t> CgroupAvailableMemory(
     absl::string_view membership, const std::string& root);
 
+// True where WDDM, the display driver model of Windows, stands between the
+// process and its GPUs: on Windows (cards in TCC mode excepted, of which this
+// knows nothing) and in WSL2.
+[[nodiscard]] bool GpusBehindWddm();
+
 enum class StandardStream { kOutput, kError };
 
-// True when the stream is a terminal on which lines can be overwritten.
+// True when the stream is a terminal on which lines can be overwritten. (Asks a
+// Windows console to obey escape sequences from now on.)
 [[nodiscard]] bool IsTerminal(StandardStream stream);
 
 // How many columns the terminal has; 80 where it does not say.

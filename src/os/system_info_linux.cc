@@ -113,6 +113,9 @@ std::optional<uint64_t> AvailableMemoryBytes() {
                                      "/sys/fs/cgroup"));
 }
 
+// The device through which WSL2 reaches the GPUs of its host.
+bool GpusBehindWddm() { return ::access("/dev/dxg", F_OK) == 0; }
+
 bool IsTerminal(StandardStream stream) {
   const char* const type = std::getenv("TERM");
   return ::isatty(DescriptorOf(stream)) == 1 && type != nullptr &&

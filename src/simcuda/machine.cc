@@ -197,6 +197,7 @@ class Machine::Impl : public Environment {
       driver.StreamWriteValue32 = nullptr;
       driver.StreamWaitValue32 = nullptr;
     }
+    driver.batches = options.wddm;
     return driver;
   }
 
