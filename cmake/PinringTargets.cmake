@@ -14,6 +14,8 @@ function(pinring_compile_settings target)
   target_include_directories(${target} PRIVATE "${pinring_SOURCE_DIR}" "${pinring_SOURCE_DIR}/include")
   if(MSVC)
     target_compile_options(${target} PRIVATE /W4 $<$<BOOL:${PINRING_WERROR}>:/WX>)
+    # The C library's functions are not to be replaced by Microsoft's.
+    target_compile_definitions(${target} PRIVATE _CRT_SECURE_NO_WARNINGS _CRT_NONSTDC_NO_WARNINGS)
   else()
     target_compile_options(${target} PRIVATE
         -Wall -Wextra -Wshadow

@@ -1,5 +1,9 @@
 // The pinring command from outside: exit codes and what is printed where.
 
+#if !defined(_WIN32)
+#include <sys/wait.h>
+#endif
+
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -7,7 +11,6 @@
 #include <string>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "gtest/gtest.h"
@@ -25,7 +28,7 @@ struct Outcome {
 };
 
 std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file(path);  // As text: lines end as in C.
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
@@ -37,29 +40,58 @@ std::string FileBase() {
                       os::ProcessId());
 }
 
-// Runs a shell command line.
-Outcome Shell(const std::string& line) {
+// Runs a command line of the system's shell whose output goes to the files
+// FileBase() + ".out" and ".err", and takes these away.
+Outcome RunShell(const std::string& command) {
   const std::string base = FileBase();
-  const std::string command =
-      absl::StrCat("( ", line, " ) > ", base, ".out 2> ", base,
-                   ".err < /dev/null; echo $? > ", base, ".status");
+  const int status = std::system(command.c_str());
   Outcome outcome;
-  if (std::system(command.c_str()) != 0) return outcome;
-  if (!absl::SimpleAtoi(ReadFile(base + ".status"), &outcome.exit_status)) {
-    outcome.exit_status = -1;
+#if defined(_WIN32)
+  outcome.exit_status = status;
+#else
+  if (status >= 0 && WIFEXITED(status)) {
+    outcome.exit_status = WEXITSTATUS(status);
   }
+#endif
   outcome.out = ReadFile(base + ".out");
   outcome.err = ReadFile(base + ".err");
-  for (const char* suffix : {".out", ".err", ".status"}) {
+  for (const char* suffix : {".out", ".err"}) {
     std::remove((base + suffix).c_str());
   }
   return outcome;
+}
+
+#if defined(_WIN32)
+
+// Runs the command with at most one variable added to its environment.
+Outcome Pinring(const std::string& arguments,
+                const std::string& environment = "") {
+  if (!environment.empty()) _putenv(environment.c_str());
+  const std::string base = FileBase();
+  // The shell takes the outermost quotes away.
+  const Outcome outcome =
+      RunShell(absl::StrCat("\"\"", PINRING_COMMAND, "\" ", arguments, " > \"",
+                            base, ".out\" 2> \"", base, ".err\" < NUL\""));
+  if (!environment.empty()) {
+    _putenv(environment.substr(0, environment.find('=') + 1).c_str());
+  }
+  return outcome;
+}
+
+#else
+
+Outcome Shell(const std::string& line) {
+  const std::string base = FileBase();
+  return RunShell(absl::StrCat("( ", line, " ) > ", base, ".out 2> ", base,
+                               ".err < /dev/null"));
 }
 
 Outcome Pinring(const std::string& arguments,
                 const std::string& environment = "") {
   return Shell(absl::StrCat(environment, " ", PINRING_COMMAND, " ", arguments));
 }
+
+#endif
 
 size_t Lines(absl::string_view text) {
   size_t lines = 0;
@@ -159,6 +191,10 @@ TEST(CliTest, DemoPrintsExactlyOneJsonObject) {
   const Outcome outcome = Pinring("demo --size=9MiB --json");
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
   EXPECT_EQ(Lines(outcome.out), 1u) << outcome.out;
+#if defined(_WIN32)
+  EXPECT_TRUE(absl::StrContains(outcome.out, "\"ok\":true")) << outcome.out;
+  GTEST_SKIP() << "the object is not parsed on Windows: no python3 there";
+#else
   const std::string path = FileBase() + ".json";
   std::ofstream(path) << outcome.out;
   const Outcome checked =
@@ -179,9 +215,13 @@ TEST(CliTest, DemoPrintsExactlyOneJsonObject) {
   std::remove(path.c_str());
   if (checked.exit_status == 127) GTEST_SKIP() << "no python3";
   EXPECT_EQ(checked.exit_status, 0) << checked.err << outcome.out;
+#endif
 }
 
 TEST(CliTest, WhatCannotBeWrittenIsAFailure) {
+#if defined(_WIN32)
+  GTEST_SKIP() << "Windows has no /dev/full";
+#else
   if (Shell("test -w /dev/full").exit_status != 0)
     GTEST_SKIP() << "no /dev/full";
   for (const char* command :
@@ -190,6 +230,7 @@ TEST(CliTest, WhatCannotBeWrittenIsAFailure) {
     EXPECT_EQ(Pinring(absl::StrCat(command, " > /dev/full")).exit_status, 1)
         << command;
   }
+#endif
 }
 
 TEST(CliTest, DemoFailsWithJsonWhereTheSizeDoesNotFit) {

@@ -9,9 +9,16 @@
 namespace pinring::os {
 namespace {
 
+// A library that every system has, with `floor` in it.
+#if defined(_WIN32)
+constexpr char kMathLibrary[] = "msvcrt.dll";
+#else
+constexpr char kMathLibrary[] = "libm.so.6";
+#endif
+
 TEST(SharedLibraryTest, TheFirstNameThatOpensIsTaken) {
   const absl::StatusOr<SharedLibrary> library = SharedLibrary::Open(
-      {"libpinring-does-not-exist.so", "libm.so.6", "libalso-not.so"});
+      {"libpinring-does-not-exist.so", kMathLibrary, "libalso-not.so"});
   ASSERT_TRUE(library.ok()) << library.status();
   const absl::StatusOr<void*> address = library->Find("floor");
   ASSERT_TRUE(address.ok()) << address.status();
@@ -35,7 +42,7 @@ TEST(SharedLibraryTest, NoNamesAreNoLibrary) {
 
 TEST(SharedLibraryTest, MissingSymbolsAreNamed) {
   const absl::StatusOr<SharedLibrary> library =
-      SharedLibrary::Open({"libm.so.6"});
+      SharedLibrary::Open({kMathLibrary});
   ASSERT_TRUE(library.ok()) << library.status();
   const absl::StatusOr<void*> address = library->Find("pinring_no_such");
   ASSERT_EQ(address.status().code(), absl::StatusCode::kNotFound);

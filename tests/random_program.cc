@@ -46,8 +46,9 @@ class Maker {
     // Gates that threads open for each other: anywhere in their course.
     for (const int gate : foreign_gates_) {
       auto& steps = program_.threads[Pick(threads)];
-      steps.insert(steps.begin() + static_cast<long>(Pick(steps.size() + 1)),
-                   {StepKind::kOpen, 0, gate});
+      steps.insert(
+          steps.begin() + static_cast<ptrdiff_t>(Pick(steps.size() + 1)),
+          {StepKind::kOpen, 0, gate});
     }
     return program_;
   }
@@ -107,7 +108,7 @@ class Maker {
         if (!own_gates_.empty()) {
           const size_t i = Pick(own_gates_.size());
           Add(thread, {StepKind::kOpen, 0, own_gates_[i]});
-          own_gates_.erase(own_gates_.begin() + static_cast<long>(i));
+          own_gates_.erase(own_gates_.begin() + static_cast<ptrdiff_t>(i));
         }
         break;
       case 5:

@@ -5,13 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "src/os/pages.h"
 #include "tests/support/test_kernels.h"
 #include "tests/support/testbed.h"
 
@@ -95,11 +95,10 @@ TEST_F(CallsBesideAGateTest, FreeingABlockWithACopyQueuedWaits) {
 }
 
 TEST_F(CallsBesideAGateTest, UnregisteringWaits) {
-  void* memory = std::aligned_alloc(4096, kMiB);
-  ASSERT_NE(memory, nullptr);
+  void* memory = *os::ReservePages(kMiB, os::PageBytes());
   ASSERT_CU(cu().MemHostRegister(memory, kMiB, 0));
   ExpectWaits([&] { return cu().MemHostUnregister(memory); });
-  std::free(memory);
+  EXPECT_TRUE(os::ReleasePages(memory, kMiB).ok());
 }
 
 TEST_F(CallsBesideAGateTest, AnAsyncCopyFromHostToHostWaits) {
@@ -123,12 +122,11 @@ TEST_F(CallsBesideAGateTest, PinningReturns) {
 }
 
 TEST_F(CallsBesideAGateTest, RegisteringReturns) {
-  void* memory = std::aligned_alloc(4096, 4 * kMiB);
-  ASSERT_NE(memory, nullptr);
+  void* memory = *os::ReservePages(4 * kMiB, os::PageBytes());
   std::memset(memory, 1, 4 * kMiB);
   ExpectReturns([&] { return cu().MemHostRegister(memory, 4 * kMiB, 0); });
   EXPECT_CU(cu().MemHostUnregister(memory));
-  std::free(memory);
+  EXPECT_TRUE(os::ReleasePages(memory, 4 * kMiB).ok());
 }
 
 TEST_F(CallsBesideAGateTest, MakingAndDestroyingStreamsReturns) {

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -15,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/os/pages.h"
 #include "tests/support/test_kernels.h"
 #include "tests/support/testbed.h"
 
@@ -116,8 +116,7 @@ TEST_F(CudaDriverTest, WrongArgumentsOfHostMemoryCalls) {
 }
 
 TEST_F(CudaDriverTest, RegisteredMemoryIsPinnedUntilUnregistered) {
-  void* memory = std::aligned_alloc(4096, 65536);
-  ASSERT_NE(memory, nullptr);
+  void* memory = *os::ReservePages(65536, os::PageBytes());
   ASSERT_CU(cu().MemHostRegister(memory, 65536, 0));
   EXPECT_EQ(bed().AttributesOf(memory).type, CU_MEMORYTYPE_HOST);
   EXPECT_EQ(cu().MemHostRegister(memory, 65536, 0),
@@ -127,7 +126,7 @@ TEST_F(CudaDriverTest, RegisteredMemoryIsPinnedUntilUnregistered) {
   EXPECT_EQ(bed().AttributesOf(memory).type, 0u);
   EXPECT_EQ(cu().MemHostUnregister(memory),
             CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
-  std::free(memory);
+  EXPECT_TRUE(os::ReleasePages(memory, 65536).ok());
 }
 
 // ---- Copies.

@@ -1,13 +1,14 @@
 #include "src/copy/worker_pool.h"
 
+#if !defined(_WIN32)
 #include <sys/wait.h>
 #include <unistd.h>
+#endif
 
 #include <atomic>
 #include <climits>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <set>
 #include <string>
 #include <thread>
@@ -20,6 +21,7 @@
 #include "gtest/gtest.h"
 #include "src/os/pages.h"
 #include "src/os/threads.h"
+#include "tests/support/thread_count.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define PINRING_TEST_TSAN 1
@@ -50,18 +52,6 @@ TEST(DefaultMoversTest, LeavesProcessorsFreeAndStopsAtTwelve) {
     EXPECT_LT(DefaultMovers(cpus), cpus);
     EXPECT_LE(DefaultMovers(cpus), DefaultMovers(cpus + 1));
   }
-}
-
-// How many threads this process has.
-size_t ThreadCount() {
-  size_t count = 0;
-  FILE* const file = fopen("/proc/self/status", "r");
-  char line[256];
-  while (fgets(line, sizeof line, file) != nullptr) {
-    if (sscanf(line, "Threads: %zu", &count) == 1) break;
-  }
-  fclose(file);
-  return count;
 }
 
 TEST(WorkerPoolTest, NoThreadBeforeTheFirstUse) {
@@ -210,6 +200,9 @@ TEST(WorkerPoolTest, ManyThreadsStartAndStopAtOnce) {
   EXPECT_LE(most.load(), 2);  // Never two generations at once.
 }
 
+#if defined(_WIN32)
+TEST(WorkerPoolTest, ForkTests) { GTEST_SKIP() << "Windows has no fork"; }
+#else
 TEST(WorkerPoolTest, TheChildOfForkForgetsTheThreadsAndMayStartItsOwn) {
 #if defined(PINRING_TEST_TSAN)
   GTEST_SKIP() << "the thread sanitizer allows no threads after fork";
@@ -267,6 +260,7 @@ TEST(WorkerPoolTest, AForkWhileThePoolChangesLeavesTheChildUsable) {
   end.store(true);
   changer.join();
 }
+#endif
 
 TEST(ParallelForTest, EveryPieceOnceWhateverTheSizes) {
   for (const int threads : {0, 1, 2, 5}) {

@@ -1,5 +1,3 @@
-#define WIN32_LEAN_AND_MEAN
-#define NOMINMAX
 #include <windows.h>
 
 #include <cstdint>
@@ -8,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "src/os/mapped_file.h"
+#include "src/os/text_windows.h"
 
 namespace pinring::os {
 namespace {
@@ -15,41 +14,33 @@ namespace {
 absl::Status Failed(const char* call, const std::string& path) {
   const DWORD error = GetLastError();
   const std::string message =
-      absl::StrCat(call, " of ", path, ": Windows error ", error);
+      absl::StrCat(call, " of ", path, ": ", WindowsErrorText(error));
   return error == ERROR_FILE_NOT_FOUND || error == ERROR_PATH_NOT_FOUND
              ? absl::NotFoundError(message)
              : absl::UnavailableError(message);
 }
 
-absl::StatusOr<std::wstring> Wide(const std::string& text) {
-  const int size = static_cast<int>(text.size());
-  const int wide = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS,
-                                       text.data(), size, nullptr, 0);
-  if (wide <= 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a path that is empty or not UTF-8: ", text));
-  }
-  std::wstring result(static_cast<size_t>(wide), L'\0');
-  if (MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text.data(), size,
-                          result.data(), wide) != wide) {
-    return absl::InvalidArgumentError(absl::StrCat("a bad path: ", text));
-  }
-  return result;
+bool IsFolder(const std::wstring& path) {
+  const DWORD attributes = GetFileAttributesW(path.c_str());
+  return attributes != INVALID_FILE_ATTRIBUTES &&
+         (attributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
 }
 
 }  // namespace
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
-  const auto wide = Wide(path);
-  if (!wide.ok()) return wide.status();
+  const std::wstring wide = Widen(path);
+  if (IsFolder(wide)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is a folder"));
+  }
   const HANDLE file =
-      CreateFileW(wide->c_str(), GENERIC_READ, FILE_SHARE_READ, nullptr,
+      CreateFileW(wide.c_str(), GENERIC_READ, FILE_SHARE_READ, nullptr,
                   OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, nullptr);
   if (file == INVALID_HANDLE_VALUE) return Failed("CreateFile", path);
   absl::StatusOr<MappedFile> result =
       absl::InvalidArgumentError(absl::StrCat(path, " is no file with bytes"));
   LARGE_INTEGER size = {};
-  if (!GetFileSizeEx(file, &size)) {
+  if (GetFileSizeEx(file, &size) == 0) {
     result = Failed("GetFileSizeEx", path);
   } else if (size.QuadPart > 0) {
     const HANDLE mapping =

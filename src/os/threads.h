@@ -83,6 +83,16 @@ inline void CpuPause() {
 
 [[nodiscard]] int64_t ProcessId();
 
+// True when the process ends and its other threads are gone already, wherever
+// they were: nothing they would have done is done any more, and what they held
+// stays locked. So it is on Windows when the static objects of a DLL are
+// destroyed.
+#if defined(_WIN32)
+[[nodiscard]] bool OtherThreadsAreGone();
+#else
+[[nodiscard]] inline bool OtherThreadsAreGone() { return false; }
+#endif
+
 // Has fork call `prepare` before (the latest registered first), `parent` and
 // `child` after it, in the process of that name; each may be null. There is no
 // way to take handlers back. Nothing happens on systems without fork.

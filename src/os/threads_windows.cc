@@ -1,7 +1,10 @@
+#include <errno.h>
 #include <process.h>
 #include <windows.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "src/os/text_windows.h"
 #include "src/os/threads.h"
 
 namespace pinring::os {
@@ -33,10 +37,84 @@ unsigned __stdcall RunThread(void* opaque) {
 using SetDescription = HRESULT(WINAPI*)(HANDLE, PCWSTR);
 using GetDescription = HRESULT(WINAPI*)(HANDLE, PWSTR*);
 
+// Windows 10 1607 has them in KernelBase only. Both modules are in every
+// process.
 template <typename Function>
-Function FindInKernel32(const char* symbol) {
-  return reinterpret_cast<Function>(reinterpret_cast<void*>(
-      GetProcAddress(GetModuleHandleA("kernel32.dll"), symbol)));
+Function FindInKernel(const char* symbol) {
+  for (const wchar_t* const name : {L"kernel32.dll", L"kernelbase.dll"}) {
+    const HMODULE module = GetModuleHandleW(name);
+    const FARPROC address =
+        module == nullptr ? nullptr : GetProcAddress(module, symbol);
+    if (address != nullptr) {
+      return reinterpret_cast<Function>(reinterpret_cast<void*>(address));
+    }
+  }
+  return nullptr;
+}
+
+// The processors that the affinity mask allows. A mask speaks of one group of
+// up to 64 processors; a process with threads in several has no single mask,
+// and threads that nobody confined use the groups whole.
+int AffinityCpus() {
+  USHORT groups[64];
+  USHORT count = sizeof groups / sizeof groups[0];
+  if (GetProcessGroupAffinity(GetCurrentProcess(), &count, groups) != 0 &&
+      count > 1) {
+    DWORD cpus = 0;
+    for (USHORT i = 0; i < count; ++i) {
+      cpus += GetActiveProcessorCount(groups[i]);
+    }
+    return static_cast<int>(cpus);
+  }
+  DWORD_PTR of_process = 0;
+  DWORD_PTR of_system = 0;
+  if (GetProcessAffinityMask(GetCurrentProcess(), &of_process, &of_system) !=
+          0 &&
+      of_process != 0) {
+    return std::popcount(of_process);
+  }
+  return static_cast<int>(GetActiveProcessorCount(ALL_PROCESSOR_GROUPS));
+}
+
+#ifndef JOB_OBJECT_CPU_RATE_CONTROL_MIN_MAX_RATE  // mingw-w64 lacks it.
+#define JOB_OBJECT_CPU_RATE_CONTROL_MIN_MAX_RATE 0x10
+#endif
+
+// What a job (a container, for one) allows, in hundredths of a percent of all
+// processors; 10,000 where there is no job or no limit.
+DWORD JobCpuRate() {
+  JOBOBJECT_CPU_RATE_CONTROL_INFORMATION rate = {};
+  if (QueryInformationJobObject(nullptr, JobObjectCpuRateControlInformation,
+                                &rate, sizeof rate, nullptr) == 0 ||
+      (rate.ControlFlags & JOB_OBJECT_CPU_RATE_CONTROL_ENABLE) == 0) {
+    return 10'000;
+  }
+  if ((rate.ControlFlags & JOB_OBJECT_CPU_RATE_CONTROL_MIN_MAX_RATE) != 0) {
+    return HIWORD(rate.CpuRate);  // Beside the minimum, in a union.
+  }
+  return (rate.ControlFlags & JOB_OBJECT_CPU_RATE_CONTROL_HARD_CAP) != 0
+             ? rate.CpuRate
+             : 10'000;
+}
+
+#ifndef CREATE_WAITABLE_TIMER_HIGH_RESOLUTION  // Windows 10 1803.
+#define CREATE_WAITABLE_TIMER_HIGH_RESOLUTION 0x00000002
+#endif
+
+// Sleep() ends at a tick of the system, every 16 ms as a rule: for a mover, an
+// age. False where there are no finer timers.
+bool SleepOnFineTimer(uint64_t nanos) {
+  const HANDLE timer = CreateWaitableTimerExW(
+      nullptr, nullptr, CREATE_WAITABLE_TIMER_HIGH_RESOLUTION,
+      TIMER_MODIFY_STATE | SYNCHRONIZE);
+  if (timer == nullptr) return false;
+  LARGE_INTEGER due;
+  due.QuadPart = -static_cast<LONGLONG>(nanos / 100 + 1);  // From now.
+  const bool slept =
+      SetWaitableTimer(timer, &due, 0, nullptr, nullptr, FALSE) != 0 &&
+      WaitForSingleObject(timer, INFINITE) == WAIT_OBJECT_0;
+  CloseHandle(timer);
+  return slept;
 }
 
 }  // namespace
@@ -48,8 +126,9 @@ absl::StatusOr<Thread> Thread::Start(absl::string_view name,
   const uintptr_t handle =
       _beginthreadex(nullptr, 0, RunThread, arguments.get(), 0, nullptr);
   if (handle == 0) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("thread ", name, " could not be started"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "thread ", name,
+        " could not be started: ", absl::ErrnoToStatus(errno, "").ToString()));
   }
   (void)arguments.release();  // The thread's now.
   return Thread(handle);
@@ -68,60 +147,41 @@ void Thread::Join() {
   if (!joinable_) return;
   joinable_ = false;
   const HANDLE handle = reinterpret_cast<HANDLE>(handle_);
-  WaitForSingleObject(handle, INFINITE);
+  // Fails only for a thread that is no longer ours.
+  (void)WaitForSingleObject(handle, INFINITE);
   CloseHandle(handle);
 }
 
 void SetThreadName(absl::string_view name) {
-  static const auto set =
-      FindInKernel32<SetDescription>("SetThreadDescription");
-  if (set == nullptr) return;
-  set(GetCurrentThread(), std::wstring(name.begin(), name.end()).c_str());
+  static const auto set = FindInKernel<SetDescription>("SetThreadDescription");
+  // A name that cannot be set is not missed.
+  if (set != nullptr) (void)set(GetCurrentThread(), Widen(name).c_str());
 }
 
 std::string ThreadName() {
-  static const auto get =
-      FindInKernel32<GetDescription>("GetThreadDescription");
+  static const auto get = FindInKernel<GetDescription>("GetThreadDescription");
   PWSTR wide = nullptr;
-  if (get == nullptr || get(GetCurrentThread(), &wide) < 0) return "";
-  std::string name;
-  // Names of ours are ASCII.
-  for (const wchar_t* c = wide; *c != 0; ++c) {
-    name.push_back(static_cast<char>(*c));
-  }
+  if (get == nullptr || FAILED(get(GetCurrentThread(), &wide))) return "";
+  std::string name = Narrow(wide);
   LocalFree(wide);
   return name;
 }
 
 int UsableCpus() {
-  DWORD_PTR of_process = 0;
-  DWORD_PTR of_system = 0;
-  int cpus = 0;
-  if (GetProcessAffinityMask(GetCurrentProcess(), &of_process, &of_system)) {
-    for (; of_process != 0; of_process &= of_process - 1) ++cpus;
-  }
-  if (cpus == 0) {  // Threads of several processor groups: no single mask.
-    cpus = static_cast<int>(GetActiveProcessorCount(ALL_PROCESSOR_GROUPS));
-  }
-  JOBOBJECT_CPU_RATE_CONTROL_INFORMATION rate = {};
-  constexpr DWORD kHardCap =
-      JOB_OBJECT_CPU_RATE_CONTROL_ENABLE | JOB_OBJECT_CPU_RATE_CONTROL_HARD_CAP;
-  if (QueryInformationJobObject(nullptr, JobObjectCpuRateControlInformation,
-                                &rate, sizeof rate, nullptr) &&
-      (rate.ControlFlags & kHardCap) == kHardCap) {
-    // In hundredths of a percent of all processors.
-    const uint64_t all = GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
-    const uint64_t allowed = (all * rate.CpuRate + 9'999) / 10'000;
-    cpus = std::min(cpus, static_cast<int>(allowed));
-  }
-  return std::max(cpus, 1);
+  const uint64_t all = GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
+  const uint64_t allowed = (all * JobCpuRate() + 9'999) / 10'000;
+  return std::max(1, std::min(AffinityCpus(), static_cast<int>(allowed)));
 }
 
 void SleepMicros(uint64_t micros) {
-  const uint64_t end = MonotonicNanos() + micros * 1'000;
+  constexpr uint64_t kMostNanos = uint64_t{1'000'000'000} * 1'000;  // At once.
+  const uint64_t end =
+      MonotonicNanos() + std::min(micros, UINT64_MAX / 2'000) * 1'000;
   for (uint64_t now = MonotonicNanos(); now < end; now = MonotonicNanos()) {
-    const uint64_t millis = (end - now + 999'999) / 1'000'000;
-    Sleep(static_cast<DWORD>(std::min<uint64_t>(millis, 1'000'000)));
+    const uint64_t nanos = std::min(end - now, kMostNanos);
+    if (!SleepOnFineTimer(nanos)) {
+      Sleep(static_cast<DWORD>((nanos + 999'999) / 1'000'000));
+    }
   }
 }
 
@@ -139,6 +199,16 @@ uint64_t MonotonicNanos() {
   // Whole seconds apart, so that the multiplication does not overflow.
   return ticks / ticks_per_second * 1'000'000'000 +
          ticks % ticks_per_second * 1'000'000'000 / ticks_per_second;
+}
+
+// The loader ends the other threads before it tells the DLLs that the process
+// goes.
+bool OtherThreadsAreGone() {
+  using InProgress = BOOLEAN(NTAPI*)();
+  static const auto in_progress =
+      reinterpret_cast<InProgress>(reinterpret_cast<void*>(GetProcAddress(
+          GetModuleHandleW(L"ntdll.dll"), "RtlDllShutdownInProgress")));
+  return in_progress != nullptr && in_progress() != 0;
 }
 
 int64_t ProcessId() { return static_cast<int64_t>(GetCurrentProcessId()); }
