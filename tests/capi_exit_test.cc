@@ -63,9 +63,20 @@ void UseTheLibrary() {
 
 }  // namespace
 
+#if defined(PINRING_TEST_LIBRARY)
+
+// In a DLL, whose static objects are destroyed when the movers are gone.
+extern "C" __declspec(dllexport) void UseTheLibraryFromALibrary() {
+  std::thread(&UseTheLibrary).join();
+}
+
+#else
+
 int main() {
   // Not on this thread: what a simulated device knows about a thread goes
   // with the thread's locals, before static destructors run on it.
   std::thread(&UseTheLibrary).join();
   return 0;
 }
+
+#endif

@@ -65,6 +65,8 @@ void ShowUsage(const Instance& shown) {
 }
 
 void ShowUsageAtExit() {
+  // Within a DLL, too late: the accounts may be locked for ever.
+  if (os::OtherThreadsAreGone()) return;
   ForEachInstance([](Instance& made) {
     if (made.options().show_usage) ShowUsage(made);
   });

@@ -21,6 +21,7 @@
 #include "src/capi/usage_struct.h"
 #include "src/driver/status.h"
 #include "src/os/env.h"
+#include "src/os/threads.h"
 #include "src/usage/usage_print.h"
 
 namespace {
@@ -52,6 +53,9 @@ cudaError_t Guarded(Body body) noexcept {
 // The same, with the instance that `find` finds.
 template <typename Find, typename Body>
 cudaError_t WithFound(Find find, Body body) noexcept {
+  // As natively, when CUDA has gone. Also no lock is taken: it may be held by
+  // a thread that is not there.
+  if (pinring::os::OtherThreadsAreGone()) return cudaErrorCudartUnloading;
   cudaError_t unavailable = cudaSuccess;
   const cudaError_t code = Guarded([&]() -> absl::Status {
     const pinring::NoInstance* error = nullptr;
@@ -135,6 +139,8 @@ cudaError_t pinringHostAlloc(void** pointer, size_t bytes, unsigned int flags) {
 }
 
 cudaError_t pinringFreeHost(void* pointer) {
+  // The system frees the rest, and no mover touches it.
+  if (pinring::os::OtherThreadsAreGone()) return cudaSuccess;
   return WithOwner(
       pointer, [&](Instance& instance) { return instance.FreeHost(pointer); });
 }
