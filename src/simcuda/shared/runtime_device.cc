@@ -144,7 +144,8 @@ cudaError_t FindEntryPoint(const char* symbol, void** function, int version,
 }  // namespace
 
 PINRING_EXPORT cudaError_t CUDARTAPI cudaGetDeviceCount(int* count) {
-  if (count != nullptr) *count = 0;
+  if (count == nullptr) return Keep(cudaErrorInvalidValue);
+  *count = 0;
   return WithDriver([&](const DriverTable& driver) {
     const CUresult code = driver.DeviceGetCount(count);
     return code == CUDA_SUCCESS && *count == 0 ? CUDA_ERROR_NO_DEVICE : code;

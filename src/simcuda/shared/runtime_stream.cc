@@ -27,7 +27,8 @@ CUresult AddCallback(const DriverTable& driver, CUstream stream,
   auto callback = std::make_unique<Callback>(Callback{function, user_data});
   const CUresult code =
       driver.StreamAddCallback(stream, &RunCallback, callback.get(), flags);
-  if (code == CUDA_SUCCESS) callback.release();
+  // From then on it is RunCallback's, which may be through with it already.
+  if (code == CUDA_SUCCESS) static_cast<void>(callback.release());
   return code;
 }
 
