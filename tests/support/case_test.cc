@@ -11,8 +11,6 @@ namespace pinring {
 namespace {
 
 constexpr char kGuard = static_cast<char>(0xa5);
-// Fills and looks go in pieces, so that 8 GiB need no 8 GiB more.
-constexpr size_t kPieceBytes = size_t{64} << 20;
 
 std::string RunningTest() {
   const testing::TestInfo* info =
@@ -70,15 +68,11 @@ CaseTest::Device::Device(CaseTest& test, size_t bytes, size_t offset)
 CaseTest::Device::~Device() { (void)test_.driver().MemFree(base_); }
 
 void CaseTest::Device::Upload(uint64_t seed) {
-  std::vector<char> piece(std::min(bytes_, kPieceBytes));
   std::vector<char> all(bytes_);
   FillRandom(all.data(), bytes_, seed);
-  for (size_t done = 0; done < bytes_; done += piece.size()) {
-    const size_t length = std::min(piece.size(), bytes_ - done);
-    Must(test_.driver().MemcpyHtoDAsync(at() + done, all.data() + done, length,
-                                        test_.side_stream_) == CUDA_SUCCESS,
-         "cuMemcpyHtoDAsync");
-  }
+  Must(test_.driver().MemcpyHtoDAsync(at(), all.data(), bytes_,
+                                      test_.side_stream_) == CUDA_SUCCESS,
+       "cuMemcpyHtoDAsync");
   Must(test_.driver().StreamSynchronize(test_.side_stream_) == CUDA_SUCCESS,
        "cuStreamSynchronize");
 }

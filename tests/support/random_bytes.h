@@ -5,9 +5,14 @@
 #define PINRING_TESTS_SUPPORT_RANDOM_BYTES_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+
+#include "absl/functional/function_ref.h"
+#include "src/copy/worker_pool.h"
+#include "src/os/threads.h"
 
 namespace pinring {
 
@@ -20,25 +25,41 @@ constexpr uint64_t RandomWord(uint64_t seed, uint64_t index) {
   return word ^ (word >> 31);
 }
 
+// Calls `fn` for all of [0, bytes), by several threads where that is worth it,
+// in pieces that begin at multiples of 8.
+inline void ForPieces(size_t bytes,
+                      absl::FunctionRef<void(size_t begin, size_t end)> fn) {
+  constexpr size_t kPieceBytes = size_t{8} << 20;
+  const int threads = bytes < 4 * kPieceBytes ? 1 : os::UsableCpus();
+  copy::ParallelFor(threads, bytes, kPieceBytes, fn);
+}
+
 inline void FillRandom(void* data, size_t bytes, uint64_t seed) {
-  auto* out = static_cast<char*>(data);
-  for (size_t i = 0; i * 8 < bytes; ++i) {
-    const uint64_t word = RandomWord(seed, i);
-    std::memcpy(out + i * 8, &word, std::min<size_t>(8, bytes - i * 8));
-  }
+  ForPieces(bytes, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; i += 8) {
+      const uint64_t word = RandomWord(seed, i / 8);
+      std::memcpy(static_cast<char*>(data) + i, &word,
+                  std::min<size_t>(8, end - i));
+    }
+  });
 }
 
 // How many bytes differ from what FillRandom writes.
 inline size_t WrongBytes(const void* data, size_t bytes, uint64_t seed) {
   const auto* in = static_cast<const char*>(data);
-  size_t wrong = 0;
-  for (size_t i = 0; i * 8 < bytes; ++i) {
-    const size_t length = std::min<size_t>(8, bytes - i * 8);
-    const uint64_t word = RandomWord(seed, i);
-    if (std::memcmp(in + i * 8, &word, length) == 0) continue;
-    const auto* expected = reinterpret_cast<const char*>(&word);
-    for (size_t b = 0; b < length; ++b) wrong += in[i * 8 + b] != expected[b];
-  }
+  std::atomic<size_t> wrong{0};
+  ForPieces(bytes, [&](size_t begin, size_t end) {
+    size_t wrong_here = 0;
+    for (size_t i = begin; i < end; i += 8) {
+      const size_t length = std::min<size_t>(8, end - i);
+      const uint64_t word = RandomWord(seed, i / 8);
+      if (std::memcmp(in + i, &word, length) == 0) continue;
+      const auto* expected = reinterpret_cast<const char*>(&word);
+      for (size_t b = 0; b < length; ++b)
+        wrong_here += in[i + b] != expected[b];
+    }
+    wrong += wrong_here;
+  });
   return wrong;
 }
 
