@@ -16,18 +16,31 @@
 
 #define PINRING_EXPORT extern "C" __attribute__((visibility("default")))
 
-// Declared here, as the header knows these only for programs that are compiled
-// for them.
+#if CUDA_VERSION < 12000
+enum CUdriverProcAddressQueryResult {
+  CU_GET_PROC_ADDRESS_SUCCESS = 0,
+  CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND = 1,
+  CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT = 2,
+};
+#endif
+
+// Declared here, as older headers do not know all of them, and none knows the
+// forms for per-thread default streams.
 #define PINRING_PLAIN(table, field, base, version, symbol, parameters, \
-                      arguments)
+                      arguments)                                       \
+  extern "C" CUresult CUDAAPI symbol parameters;
 #define PINRING_DEFAULT_STREAM(table, field, base, version, symbol,      \
                                per_thread_symbol, parameters, arguments) \
+  extern "C" CUresult CUDAAPI symbol parameters;                         \
   extern "C" CUresult CUDAAPI per_thread_symbol parameters;
 PINRING_SIMCUDA_EXPORTS(PINRING_PLAIN, PINRING_DEFAULT_STREAM)
 #undef PINRING_PLAIN
 #undef PINRING_DEFAULT_STREAM
-extern "C" CUresult CUDAAPI cuEventElapsedTime(float* milliseconds,
-                                               CUevent start, CUevent end);
+extern "C" CUresult CUDAAPI cuEventElapsedTime_v2(float* milliseconds,
+                                                  CUevent start, CUevent end);
+extern "C" CUresult CUDAAPI
+cuGetProcAddress_v2(const char* symbol, void** pointer, int version,
+                    cuuint64_t flags, CUdriverProcAddressQueryResult* status);
 extern "C" CUresult CUDAAPI cuGetProcAddress(const char* symbol, void** pointer,
                                              int version, cuuint64_t flags);
 

@@ -58,10 +58,12 @@ constexpr Property<int> kIntProperties[] = {
      CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM},
     {&cudaDeviceProp::pageableMemoryAccessUsesHostPageTables,
      CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES},
+#if CUDART_VERSION >= 12000
     {&cudaDeviceProp::hostRegisterSupported,
      CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED},
     {&cudaDeviceProp::memoryPoolsSupported,
      CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED},
+#endif
 };
 
 constexpr Property<size_t> kSizeProperties[] = {
@@ -107,9 +109,11 @@ CUresult GetProperties(const DriverTable& driver, cudaDeviceProp* properties,
   return code;
 }
 
+// What cudaDriverEntryPointQueryResult says, which older headers lack.
+enum QueryResult { kFound = 0, kSymbolNotFound = 1, kVersionNotSufficient = 2 };
+
 cudaError_t FindEntryPoint(const char* symbol, void** function, int version,
-                           unsigned long long flags,
-                           cudaDriverEntryPointQueryResult* status,
+                           unsigned long long flags, QueryResult* status,
                            DefaultStream default_stream) {
   const LoadedDriver& driver = GetDriver();
   if (driver.get_proc_address == nullptr) return Keep(driver.status);
@@ -125,8 +129,7 @@ cudaError_t FindEntryPoint(const char* symbol, void** function, int version,
       driver.get_proc_address(symbol, function, version, flags);
   if (code != CUDA_SUCCESS && code != CUDA_ERROR_NOT_FOUND)
     return Keep(Error(code));
-  if (status == nullptr) return cudaSuccess;
-  *status = cudaDriverEntryPointSuccess;
+  *status = kFound;
   if (*function == nullptr) {
     void* newest = nullptr;
     int newest_version = 0;
@@ -135,8 +138,7 @@ cudaError_t FindEntryPoint(const char* symbol, void** function, int version,
         driver.get_proc_address(symbol, &newest, newest_version, flags) ==
             CUDA_SUCCESS &&
         newest != nullptr;
-    *status = exists ? cudaDriverEntryPointVersionNotSufficent
-                     : cudaDriverEntryPointSymbolNotFound;
+    *status = exists ? kVersionNotSufficient : kSymbolNotFound;
   }
   return cudaSuccess;
 }
@@ -267,25 +269,42 @@ PINRING_EXPORT cudaError_t CUDARTAPI cudaRuntimeGetVersion(int* version) {
 }
 
 #if CUDART_VERSION >= 12000
+#define PINRING_CUDART_ENTRY_POINT(name, default_stream)                      \
+  PINRING_EXPORT cudaError_t CUDARTAPI name(                                  \
+      const char* symbol, void** function, unsigned long long flags,          \
+      cudaDriverEntryPointQueryResult* status) {                              \
+    QueryResult found = kFound;                                               \
+    const cudaError_t code = FindEntryPoint(symbol, function, CUDART_VERSION, \
+                                            flags, &found, default_stream);   \
+    if (status != nullptr)                                                    \
+      *status = static_cast<cudaDriverEntryPointQueryResult>(found);          \
+    return code;                                                              \
+  }
+#else
 #define PINRING_CUDART_ENTRY_POINT(name, default_stream)                   \
   PINRING_EXPORT cudaError_t CUDARTAPI name(                               \
-      const char* symbol, void** function, unsigned long long flags,       \
-      cudaDriverEntryPointQueryResult* status) {                           \
-    return FindEntryPoint(symbol, function, CUDART_VERSION, flags, status, \
+      const char* symbol, void** function, unsigned long long flags) {     \
+    QueryResult found = kFound;                                            \
+    return FindEntryPoint(symbol, function, CUDART_VERSION, flags, &found, \
                           default_stream);                                 \
   }
+#endif
 PINRING_CUDART_ENTRY_POINT(cudaGetDriverEntryPoint, DefaultStream::kLegacy)
 PINRING_CUDART_ENTRY_POINT(cudaGetDriverEntryPoint_ptsz,
                            DefaultStream::kPerThread)
-#endif
 
 #if CUDART_VERSION >= 12050
-#define PINRING_CUDART_ENTRY_POINT_BY_VERSION(name, default_stream)           \
-  PINRING_EXPORT cudaError_t CUDARTAPI name(                                  \
-      const char* symbol, void** function, unsigned version,                  \
-      unsigned long long flags, cudaDriverEntryPointQueryResult* status) {    \
-    return FindEntryPoint(symbol, function, static_cast<int>(version), flags, \
-                          status, default_stream);                            \
+#define PINRING_CUDART_ENTRY_POINT_BY_VERSION(name, default_stream)        \
+  PINRING_EXPORT cudaError_t CUDARTAPI name(                               \
+      const char* symbol, void** function, unsigned version,               \
+      unsigned long long flags, cudaDriverEntryPointQueryResult* status) { \
+    QueryResult found = kFound;                                            \
+    const cudaError_t code =                                               \
+        FindEntryPoint(symbol, function, static_cast<int>(version), flags, \
+                       &found, default_stream);                            \
+    if (status != nullptr)                                                 \
+      *status = static_cast<cudaDriverEntryPointQueryResult>(found);       \
+    return code;                                                           \
   }
 PINRING_CUDART_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion,
                                       DefaultStream::kLegacy)

@@ -131,7 +131,7 @@ PINRING_EXPORT cudaError_t CUDARTAPI cudaFuncSetAttribute(const void* function,
   return Launch(DefaultStream::kLegacy, function);
 }
 
-#if CUDART_VERSION >= 12000
+#if CUDART_VERSION >= 12010
 // A kernel's handle is its function.
 PINRING_EXPORT cudaError_t CUDARTAPI __cudaGetKernel(cudaKernel_t* kernel,
                                                      const void* function) {
