@@ -276,6 +276,51 @@ TEST_F(CoreTest, LostTransferKeepsItsSlotsInQuarantine) {
   core_->CheckInvariants();
 }
 
+// Its source is read although the stream is still far from it, also where the
+// stream's other slots are taken.
+TEST_F(CoreTest, AnEarlyTransferGetsSlotsOfItsOwn) {
+  Make(Options(1, 3));
+  std::vector<std::byte> first_host = Random(kChunk);
+  std::vector<std::byte> early_host = Random(kChunk);
+  auto first = Publish(1, Direction::kHostToDevice, first_host);
+  TransferRequest request;
+  request.host = early_host.data();
+  request.bytes = early_host.size();
+  request.reads_early = true;
+  auto early = core_->Publish(StreamKey{this, 1}, request).transfer;
+  ASSERT_TRUE(first != nullptr && early != nullptr);
+  EXPECT_GT(MoveAll(), 0);
+  EXPECT_TRUE(early->SourceRead());
+  EXPECT_FALSE(first->SourceRead());
+  // Filled, but not permitted before those ahead of it.
+  EXPECT_FALSE(AtLeast(flags_[early->line].permitted, early->ChunkSequence(0)));
+  std::vector<std::byte> device(kChunk);
+  Reach(*first);
+  MoveAll();
+  EXPECT_TRUE(Copy(*first, 0, device));
+  EXPECT_EQ(device, first_host);
+  EXPECT_TRUE(Copy(*early, 0, device));
+  EXPECT_EQ(device, early_host);
+  core_->Observe(0);
+  EXPECT_EQ(core_->outstanding(), 0u);
+}
+
+TEST_F(CoreTest, AStreamWhoseTransfersAreOverStartsAfresh) {
+  Make(Options(1, 3));
+  std::vector<std::byte> host = Random(kChunk);
+  std::vector<std::byte> device(kChunk);
+  auto first = Publish(1, Direction::kHostToDevice, host);
+  Reach(*first);
+  MoveAll();
+  ASSERT_TRUE(Copy(*first, 0, device));
+  // Nobody has looked since.
+  auto second = Publish(1, Direction::kHostToDevice, host);
+  ASSERT_NE(second, nullptr);
+  EXPECT_TRUE(first->retired);
+  EXPECT_FALSE(second->previous[0].used);
+  core_->CheckInvariants();
+}
+
 TEST_F(CoreTest, LosingAContextLosesItsTransfersOnly) {
   Make(Options(1, 2));
   std::vector<std::byte> host = Random(kChunk);

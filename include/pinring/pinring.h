@@ -166,9 +166,9 @@ enum pinringAccess {
   // memory is the stream's until an observer says that the copy is done.
   pinringAccessStream = 1,
   // Before the call returns: the memory is the caller's again then. A source
-  // is read at once, whatever holds the stream, as far as the stream's slots
-  // reach (at least 64 KiB; an idle stream's, the ring); beyond that, and for
-  // a destination, the call waits for the stream.
+  // is read at once, whatever holds the stream, while it fits into the slots
+  // that are free for it (several MiB, unless many streams hold some); for the
+  // rest, and for a destination, the call waits for the stream.
   pinringAccessDuringCall = 2,
   // A source at any time from the call on, so that it moves while the stream
   // is still busy; it must hold its bytes from then until the copy is done. A

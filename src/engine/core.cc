@@ -34,6 +34,8 @@ Core::Core(const CoreOptions& options, std::byte* ring, FlagLine* lines)
 Core::Published Core::Publish(const StreamKey& stream,
                               const TransferRequest& request) {
   Owner* owner = FindOwner(stream);
+  // What a stream owned for transfers that are over suits the next one badly.
+  if (owner != nullptr && RetireAll(*owner, request.now_nanos)) owner = nullptr;
   std::unique_ptr<Owner> fresh;
   if (owner == nullptr) {
     if (free_lines_.empty()) return {nullptr, Refusal::kNoSlot};
@@ -43,7 +45,10 @@ Core::Published Core::Publish(const StreamKey& stream,
     owner = fresh.get();
   }
 
+  const bool early =
+      request.reads_early && request.direction == Direction::kHostToDevice;
   Group extra;
+  bool taken = false;
   if (!options_.share_slots_for_test) {
     Demand demand;
     demand.transfer_bytes = static_cast<size_t>(request.bytes);
@@ -51,16 +56,19 @@ Core::Published Core::Publish(const StreamKey& stream,
     demand.waits = request.waits;
     demand.streams = NoteCrowd(by_key_.size() + (fresh != nullptr ? 1 : 0),
                                request.now_nanos);
-    for (const Group& group : owner->groups)
-      demand.owned_bytes += group.total_bytes();
+    // What is read early needs slots that no earlier transfer holds.
+    if (!early) {
+      for (const Group& group : owner->groups)
+        demand.owned_bytes += group.total_bytes();
+    }
     const Supply supply{arena_.ring_bytes(), arena_.unit_bytes(),
                         arena_.free_bytes(), arena_.reserve_bytes(),
                         arena_.free_reserved_bytes()};
-    if (TakeShare(DivideRing(options_.division, demand, supply), &extra)) {
-      owner->groups.push_back(std::move(extra));
-    }
+    taken = TakeShare(DivideRing(options_.division, demand, supply), &extra);
+    if (taken) owner->groups.push_back(std::move(extra));
   }
-  Group* group = ChooseGroup(*owner, request.bytes);
+  Group* group = early && taken ? &owner->groups.back()
+                                : ChooseGroup(*owner, request.bytes);
   auto give_up = [&](Refusal refusal) {
     if (fresh != nullptr) {
       for (const Group& taken : owner->groups) GiveGroup(taken);
@@ -101,8 +109,7 @@ Core::Published Core::Publish(const StreamKey& stream,
   transfer->end = transfer->chunks;
   transfer->context = stream.context;
   transfer->prefilled = request.prefilled;
-  transfer->reads_early =
-      request.reads_early && request.direction == Direction::kHostToDevice;
+  transfer->reads_early = early;
   transfer->line = owner->line;
   Line& line = lines_[owner->line];
   transfer->number = ++line.transfers;
@@ -388,6 +395,19 @@ bool Core::Observe(uint64_t now_nanos) {
     return transfer->moves_in_progress == 0;
   });
   return changed;
+}
+
+// Lets go of a stream whose transfers are all over by now; false if they are
+// not.
+bool Core::RetireAll(Owner& owner, uint64_t now_nanos) {
+  ObserveOwner(owner, now_nanos);
+  if (!owner.queue.empty()) return false;
+  for (size_t i = 0; i < active_.size(); ++i) {
+    if (active_[i].get() != &owner) continue;
+    Release(i);
+    return true;
+  }
+  return false;
 }
 
 // All transfers of the stream have retired: its slots and its line go to

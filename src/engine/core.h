@@ -178,6 +178,7 @@ class Core {
   bool OwnerCanProgress(const Owner& owner) const;
   void NoteStall(Owner& owner, uint64_t now_nanos);
   void Drain(Owner& owner);
+  bool RetireAll(Owner& owner, uint64_t now_nanos);
   void Release(size_t index);
   Owner* OwnerOf(const Transfer& transfer) const;
 
