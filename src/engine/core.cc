@@ -48,7 +48,7 @@ Core::Published Core::Publish(const StreamKey& stream,
   const bool early =
       request.reads_early && request.direction == Direction::kHostToDevice;
   Group extra;
-  bool taken = false;
+  bool shared_out = false;
   if (!options_.share_slots_for_test) {
     Demand demand;
     demand.transfer_bytes = static_cast<size_t>(request.bytes);
@@ -64,11 +64,12 @@ Core::Published Core::Publish(const StreamKey& stream,
     const Supply supply{arena_.ring_bytes(), arena_.unit_bytes(),
                         arena_.free_bytes(), arena_.reserve_bytes(),
                         arena_.free_reserved_bytes()};
-    taken = TakeShare(DivideRing(options_.division, demand, supply), &extra);
-    if (taken) owner->groups.push_back(std::move(extra));
+    shared_out =
+        TakeShare(DivideRing(options_.division, demand, supply), &extra);
+    if (shared_out) owner->groups.push_back(std::move(extra));
   }
-  Group* group = early && taken ? &owner->groups.back()
-                                : ChooseGroup(*owner, request.bytes);
+  Group* group = early && shared_out ? &owner->groups.back()
+                                     : ChooseGroup(*owner, request.bytes);
   auto give_up = [&](Refusal refusal) {
     if (fresh != nullptr) {
       for (const Group& taken : owner->groups) GiveGroup(taken);
