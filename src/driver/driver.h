@@ -19,6 +19,9 @@
 #include <cstddef>
 #include <cstdint>
 
+// Headers before CUDA 12.8 do not have it.
+struct CUmemcpyAttributes_st;
+
 namespace pinring {
 
 // X(Field, "symbol", oldest CUDA version whose form is asked for, kRequired or
@@ -89,10 +92,56 @@ namespace pinring {
     (void* dst, CUdeviceptr src, size_t bytes, CUstream stream))              \
   X(MemcpyDtoDAsync, "cuMemcpyDtoDAsync", 3020, kRequired,                    \
     (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream))        \
+  X(MemcpyPeer, "cuMemcpyPeer", 4000, kRequired,                              \
+    (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,                 \
+     CUcontext src_context, size_t bytes))                                    \
+  X(MemcpyPeerAsync, "cuMemcpyPeerAsync", 4000, kRequired,                    \
+    (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,                 \
+     CUcontext src_context, size_t bytes, CUstream stream))                   \
+  X(Memcpy2DUnaligned, "cuMemcpy2DUnaligned", 3020, kRequired,                \
+    (const CUDA_MEMCPY2D* copy))                                              \
+  X(Memcpy2DAsync, "cuMemcpy2DAsync", 3020, kRequired,                        \
+    (const CUDA_MEMCPY2D* copy, CUstream stream))                             \
+  X(Memcpy3D, "cuMemcpy3D", 3020, kRequired, (const CUDA_MEMCPY3D* copy))     \
+  X(Memcpy3DAsync, "cuMemcpy3DAsync", 3020, kRequired,                        \
+    (const CUDA_MEMCPY3D* copy, CUstream stream))                             \
+  X(MemcpyHtoA, "cuMemcpyHtoA", 3020, kRequired,                              \
+    (CUarray dst, size_t dst_offset, const void* src, size_t bytes))          \
+  X(MemcpyAtoH, "cuMemcpyAtoH", 3020, kRequired,                              \
+    (void* dst, CUarray src, size_t src_offset, size_t bytes))                \
+  X(MemcpyHtoAAsync, "cuMemcpyHtoAAsync", 3020, kRequired,                    \
+    (CUarray dst, size_t dst_offset, const void* src, size_t bytes,           \
+     CUstream stream))                                                        \
+  X(MemcpyAtoHAsync, "cuMemcpyAtoHAsync", 3020, kRequired,                    \
+    (void* dst, CUarray src, size_t src_offset, size_t bytes,                 \
+     CUstream stream))                                                        \
+  X(MemcpyBatchAsync12, "cuMemcpyBatchAsync", 12080, kOptional,               \
+    (CUdeviceptr * dsts, CUdeviceptr * srcs, size_t * sizes, size_t count,    \
+     CUmemcpyAttributes_st * attributes, size_t * attribute_indices,          \
+     size_t attribute_count, size_t * failed_index, CUstream stream))         \
+  X(MemcpyBatchAsync13, "cuMemcpyBatchAsync", 13000, kOptional,               \
+    (CUdeviceptr * dsts, CUdeviceptr * srcs, size_t * sizes, size_t count,    \
+     CUmemcpyAttributes_st * attributes, size_t * attribute_indices,          \
+     size_t attribute_count, CUstream stream))                                \
   X(MemsetD8, "cuMemsetD8", 3020, kRequired,                                  \
     (CUdeviceptr dst, unsigned char value, size_t bytes))                     \
   X(MemsetD8Async, "cuMemsetD8Async", 3020, kRequired,                        \
     (CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream))    \
+  X(MemsetD2D8, "cuMemsetD2D8", 3020, kRequired,                              \
+    (CUdeviceptr dst, size_t pitch, unsigned char value, size_t width,        \
+     size_t height))                                                          \
+  X(MemsetD2D8Async, "cuMemsetD2D8Async", 3020, kRequired,                    \
+    (CUdeviceptr dst, size_t pitch, unsigned char value, size_t width,        \
+     size_t height, CUstream stream))                                         \
+  X(ArrayCreate, "cuArrayCreate", 3020, kRequired,                            \
+    (CUarray * array, const CUDA_ARRAY_DESCRIPTOR* descriptor))               \
+  X(Array3DCreate, "cuArray3DCreate", 3020, kRequired,                        \
+    (CUarray * array, const CUDA_ARRAY3D_DESCRIPTOR* descriptor))             \
+  X(ArrayGetDescriptor, "cuArrayGetDescriptor", 3020, kRequired,              \
+    (CUDA_ARRAY_DESCRIPTOR * descriptor, CUarray array))                      \
+  X(Array3DGetDescriptor, "cuArray3DGetDescriptor", 3020, kRequired,          \
+    (CUDA_ARRAY3D_DESCRIPTOR * descriptor, CUarray array))                    \
+  X(ArrayDestroy, "cuArrayDestroy", 2000, kRequired, (CUarray array))         \
   X(StreamCreateWithPriority, "cuStreamCreateWithPriority", 5050, kRequired,  \
     (CUstream * stream, unsigned flags, int priority))                        \
   X(StreamDestroy, "cuStreamDestroy", 4000, kRequired, (CUstream stream))     \

@@ -36,12 +36,41 @@ namespace pinring::simcuda {
     (void* value, CUpointer_attribute attribute, CUdeviceptr pointer))         \
   X(MemcpyDtoD, "cuMemcpyDtoD", 3020, kRequired,                               \
     (CUdeviceptr dst, CUdeviceptr src, size_t bytes))                          \
-  X(MemcpyPeer, "cuMemcpyPeer", 4000, kRequired,                               \
-    (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,                  \
-     CUcontext src_context, size_t bytes))                                     \
-  X(MemcpyPeerAsync, "cuMemcpyPeerAsync", 4000, kRequired,                     \
-    (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,                  \
-     CUcontext src_context, size_t bytes, CUstream stream))                    \
+  X(MemAllocPitch, "cuMemAllocPitch", 3020, kRequired,                         \
+    (CUdeviceptr * pointer, size_t * pitch, size_t width, size_t height,       \
+     unsigned element_bytes))                                                  \
+  X(Memcpy2D, "cuMemcpy2D", 3020, kRequired, (const CUDA_MEMCPY2D* copy))      \
+  X(Memcpy3DPeer, "cuMemcpy3DPeer", 4000, kRequired,                           \
+    (const CUDA_MEMCPY3D_PEER* copy))                                          \
+  X(Memcpy3DPeerAsync, "cuMemcpy3DPeerAsync", 4000, kRequired,                 \
+    (const CUDA_MEMCPY3D_PEER* copy, CUstream stream))                         \
+  X(MemcpyDtoA, "cuMemcpyDtoA", 3020, kRequired,                               \
+    (CUarray dst, size_t dst_offset, CUdeviceptr src, size_t bytes))           \
+  X(MemcpyAtoD, "cuMemcpyAtoD", 3020, kRequired,                               \
+    (CUdeviceptr dst, CUarray src, size_t src_offset, size_t bytes))           \
+  X(MemcpyAtoA, "cuMemcpyAtoA", 3020, kRequired,                               \
+    (CUarray dst, size_t dst_offset, CUarray src, size_t src_offset,           \
+     size_t bytes))                                                            \
+  X(MemsetD16, "cuMemsetD16", 3020, kRequired,                                 \
+    (CUdeviceptr dst, unsigned short value, size_t count))                     \
+  X(MemsetD16Async, "cuMemsetD16Async", 3020, kRequired,                       \
+    (CUdeviceptr dst, unsigned short value, size_t count, CUstream stream))    \
+  X(MemsetD32, "cuMemsetD32", 3020, kRequired,                                 \
+    (CUdeviceptr dst, unsigned value, size_t count))                           \
+  X(MemsetD32Async, "cuMemsetD32Async", 3020, kRequired,                       \
+    (CUdeviceptr dst, unsigned value, size_t count, CUstream stream))          \
+  X(MemsetD2D16, "cuMemsetD2D16", 3020, kRequired,                             \
+    (CUdeviceptr dst, size_t pitch, unsigned short value, size_t width,        \
+     size_t height))                                                           \
+  X(MemsetD2D16Async, "cuMemsetD2D16Async", 3020, kRequired,                   \
+    (CUdeviceptr dst, size_t pitch, unsigned short value, size_t width,        \
+     size_t height, CUstream stream))                                          \
+  X(MemsetD2D32, "cuMemsetD2D32", 3020, kRequired,                             \
+    (CUdeviceptr dst, size_t pitch, unsigned value, size_t width,              \
+     size_t height))                                                           \
+  X(MemsetD2D32Async, "cuMemsetD2D32Async", 3020, kRequired,                   \
+    (CUdeviceptr dst, size_t pitch, unsigned value, size_t width,              \
+     size_t height, CUstream stream))                                          \
   X(StreamGetPriority, "cuStreamGetPriority", 5050, kRequired,                 \
     (CUstream stream, int* priority))                                          \
   X(StreamGetDevice, "cuStreamGetDevice", 12080, kRequired,                    \

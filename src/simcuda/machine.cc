@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <optional>
 #include <string>
 #include <thread>
@@ -135,20 +136,20 @@ class Machine::Impl : public Environment {
 
   uint64_t Calls(std::string_view function) const {
     absl::MutexLock lock(&mu_);
+    uint64_t calls = 0;  // of all forms of that name
     for (int i = 0; i < kEntryPoints; ++i) {
-      if (function == kSymbols[i]) return calls_[i];
+      if (function == kSymbols[i]) calls += calls_[i];
     }
-    return 0;
+    return calls;
   }
 
   std::vector<std::pair<std::string, uint64_t>> AllCalls() const {
     absl::MutexLock lock(&mu_);
-    std::vector<std::pair<std::string, uint64_t>> all;
+    std::map<std::string, uint64_t> all;
     for (int i = 0; i < kEntryPoints; ++i) {
-      if (calls_[i] != 0) all.emplace_back(kSymbols[i], calls_[i]);
+      if (calls_[i] != 0) all[kSymbols[i]] += calls_[i];
     }
-    std::sort(all.begin(), all.end());
-    return all;
+    return {all.begin(), all.end()};
   }
 
   uint64_t TotalCalls() const {
@@ -196,6 +197,10 @@ class Machine::Impl : public Environment {
       driver.StreamBatchMemOp = nullptr;
       driver.StreamWriteValue32 = nullptr;
       driver.StreamWaitValue32 = nullptr;
+    }
+    if (CUDA_VERSION < 12080 || !options.batch_copies) {
+      driver.MemcpyBatchAsync12 = nullptr;
+      driver.MemcpyBatchAsync13 = nullptr;
     }
     driver.batches = options.wddm;
     return driver;

@@ -58,8 +58,10 @@ struct MachineOptions {
   bool one_queue = false;
   // Operations in one hardware queue before a call blocks (measured).
   size_t queue_depth = 1021;
-  // What one device step moves, at most; a copy takes two steps at least.
+  // What one device step moves, at most, in bytes and in rows of a 2D or 3D
+  // copy; a copy takes two steps at least.
   size_t copy_step_bytes = 64 << 10;
+  size_t copy_step_rows = 16;
   // Copies to the device up to this take the compute queues. (Measured: copies
   // of up to 16 KiB take another way than the copy queues, 32 KiB do not. The
   // driver runs them beside kernels in all compute queues, though not beside
@@ -96,6 +98,7 @@ struct MachineOptions {
   bool launch_blocking = false;  // kernels, copies and memsets return when
                                  // done; memory operations do not wait
   bool stream_memory_operations = true;
+  bool batch_copies = true;  // cuMemcpyBatchAsync, from CUDA 12.8 on
   // Without this, no module image has code for the device.
   bool device_code = true;
   bool host_register_supported = true;

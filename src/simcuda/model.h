@@ -36,6 +36,7 @@
 #include "src/simcuda/machine.h"
 #include "src/simcuda/memory.h"
 #include "src/simcuda/op.h"
+#include "src/simcuda/shape.h"
 
 namespace pinring::simcuda {
 
@@ -141,15 +142,40 @@ class Model {
    private:
     Context* context_ = nullptr;
   };
-  struct CopyEnds {
-    const Block* dst = nullptr;
-    const Block* src = nullptr;
-    bool dst_on_device() const {
-      return dst != nullptr && dst->kind == MemoryKind::kDevice;
+  struct Array {
+    const Context* context = nullptr;
+    uint64_t generation = 0;  // of the context
+    CUDA_ARRAY3D_DESCRIPTOR descriptor = {};
+    size_t element_bytes = 0;
+    char* memory = nullptr;
+    Shape shape;
+    Strides strides;
+  };
+  struct CopyEnd {
+    char* at = nullptr;  // the first byte
+    Strides strides;
+    bool must_be_known = false;  // pageable memory is an error
+    enum { kPageable, kPinned, kDevice } memory = kPageable;  // once located
+  };
+  struct CopyRequest {
+    Shape shape;
+    CopyEnd dst;
+    CopyEnd src;
+    bool on_host() const {
+      return dst.memory != CopyEnd::kDevice && src.memory != CopyEnd::kDevice;
     }
-    bool src_on_device() const {
-      return src != nullptr && src->kind == MemoryKind::kDevice;
+    bool on_device() const {
+      return dst.memory == CopyEnd::kDevice && src.memory == CopyEnd::kDevice;
     }
+  };
+  // One end of a 2D or 3D copy as a program describes it.
+  struct Operand {
+    CUmemorytype type;
+    const void* host;
+    CUdeviceptr device;
+    CUarray array;
+    size_t x, y, z;
+    size_t pitch, height;
   };
 
   // model.cc: contexts, waiting, enqueueing.
@@ -191,6 +217,8 @@ class Model {
   void EndCaptureOf(const std::shared_ptr<Capture>& capture);
 
   // model_memory.cc.
+  CUresult AllocateDevice(const char* entry, size_t bytes,
+                          CUdeviceptr* pointer);
   CUresult Pin(const char* entry, size_t bytes, Context* context,
                absl::FunctionRef<const Block*()> pin);
   CUresult Unpin(const char* entry, void* pointer, MemoryKind kind);
@@ -200,20 +228,46 @@ class Model {
                     CUdeviceptr pointer, const Block* block);
 
   // model_copy.cc.
-  CUresult FindEnds(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
-                    bool need_dst, bool need_src, CopyEnds* ends);
-  OpRef MakeCopy(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
-                 const CopyEnds& ends);
+  static CopyRequest Linear(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
+                            bool dst_must_be_known, bool src_must_be_known);
+  CUresult LocateEnd(const Shape& shape, CopyEnd* end);
+  CUresult Locate(CopyRequest* request);
+  OpRef MakeCopy(const CopyRequest& request);
   void ReadSource(Op& op);
-  CUresult Copy(const char* entry, CUdeviceptr dst, CUdeviceptr src,
-                size_t bytes, bool need_dst, bool need_src);
-  CUresult CopyAsync(const char* entry, CUdeviceptr dst, CUdeviceptr src,
-                     size_t bytes, bool need_dst, bool need_src,
-                     CUstream stream);
-  CUresult CopyHostToHost(const char* entry, Context& context, CUdeviceptr dst,
-                          CUdeviceptr src, size_t bytes);
-  CUresult MakeMemset(CUdeviceptr dst, unsigned char value, size_t bytes,
-                      OpRef* op);
+  CUresult Copy(const char* entry, CopyRequest request);
+  CUresult CopyAsync(const char* entry, CopyRequest request, CUstream stream);
+  CUresult CopyHostToHost(const char* entry, Context& context,
+                          const CopyRequest& request);
+
+  // model_shapes.cc.
+  CUresult MakeEnd(const Operand& operand, const Shape& shape, CopyEnd* end);
+  CUresult MakeRequest(const CUDA_MEMCPY2D* copy, CopyRequest* request);
+  CUresult MakeRequest(const CUDA_MEMCPY3D* copy, CopyRequest* request);
+  CUresult MakeRequest(const CUDA_MEMCPY3D_PEER* copy, CopyRequest* request);
+
+  // model_array.cc.
+  CUresult FindArray(CUarray handle, const Array** array);
+  CUresult MakeRowEnd(CUarray array, size_t offset, size_t bytes, CopyEnd* end);
+
+  // model_batch.cc.
+  CUresult CopyBatch(const CUdeviceptr* dsts, const CUdeviceptr* srcs,
+                     const size_t* sizes, size_t count,
+                     const CUmemcpyAttributes_st* attributes,
+                     const size_t* attribute_indices, size_t attribute_count,
+                     CUstream stream, size_t* failed);
+
+  // model_memset.cc. Width in elements.
+  struct Fill {
+    CUdeviceptr dst;
+    size_t pitch;
+    unsigned value;
+    size_t element_bytes;
+    size_t width;
+    size_t height;
+  };
+  CUresult MakeMemset(const Fill& fill, OpRef* op);
+  CUresult Memset(const char* entry, const Fill& fill);
+  CUresult MemsetAsync(const char* entry, const Fill& fill, CUstream stream);
 
   // model_launch.cc.
   CUresult MakeMemoryOperation(bool wait, CUdeviceptr address, uint32_t value,
@@ -233,6 +287,7 @@ class Model {
   HandleTable<CUevent, std::shared_ptr<Event>> events_;
   HandleTable<CUmodule, Module> modules_;
   HandleTable<CUfunction, Function> functions_;
+  HandleTable<CUarray, Array> arrays_;
   HandleTable<CUgraph, Graph> graphs_;
   HandleTable<CUgraphExec, std::shared_ptr<GraphExec>> execs_;
   std::vector<std::shared_ptr<Capture>> captures_;

@@ -34,13 +34,14 @@ CUresult Model::MemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   return CUDA_SUCCESS;
 }
 
-CUresult Model::MemAlloc(CUdeviceptr* pointer, size_t bytes) {
+CUresult Model::AllocateDevice(const char* entry, size_t bytes,
+                               CUdeviceptr* pointer) {
   Context* context;
   PINRING_SIMCUDA_TRY(Current(&context));
   if (pointer == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   PINRING_SIMCUDA_TRY(CheckUnsafe());
   Lock lock;
-  PINRING_SIMCUDA_TRY(lock.Acquire(*this, *context, "cuMemAlloc"));
+  PINRING_SIMCUDA_TRY(lock.Acquire(*this, *context, entry));
   const size_t used = memory_.device_bytes(context->ordinal) +
                       (options_.wddm ? memory_.pinned_bytes() : 0);
   if (used > options_.device_bytes || bytes > options_.device_bytes - used)
@@ -50,6 +51,10 @@ CUresult Model::MemAlloc(CUdeviceptr* pointer, size_t bytes) {
   if (block == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   *pointer = reinterpret_cast<CUdeviceptr>(block->base);
   return CUDA_SUCCESS;
+}
+
+CUresult Model::MemAlloc(CUdeviceptr* pointer, size_t bytes) {
+  return AllocateDevice("cuMemAlloc", bytes, pointer);
 }
 
 // Work that is enqueued although the block goes away: the program's error, and

@@ -26,32 +26,47 @@ uint64_t Checksum(uint64_t sum, const char* bytes, size_t length) {
   return sum;
 }
 
-// The same pieces again, as the checksum depends on where they begin.
-uint64_t ChecksumOfPieces(const char* bytes, size_t length, size_t piece) {
-  uint64_t sum = 0;
-  for (size_t at = 0; at < length; at += piece)
-    sum = Checksum(sum, bytes + at, std::min(piece, length - at));
-  return sum;
+// Calls `touch` with the place, among all bytes of the operation's shape, and
+// the length of each piece of a row that the step from `at` on touches. Returns
+// where the next step begins.
+template <typename Touch>
+size_t ForStep(const Op& op, size_t at, Touch touch) {
+  const size_t end = at + std::min(op.step_bytes, op.bytes - at);
+  for (size_t rows = 0; at < end && rows < op.step_rows; ++rows) {
+    const size_t piece =
+        std::min(end - at, op.shape.width - at % op.shape.width);
+    touch(at, piece);
+    at += piece;
+  }
+  return at;
 }
 
 // A copy takes at least two steps, so that it has a beginning and an end
 // between which others run.
 Performed PerformCopy(Op& op) {
   if (op.moved < op.bytes) {
-    const size_t piece = std::min(op.step_bytes, op.bytes - op.moved);
-    // The ends may overlap where a program copies within one block; natively
-    // the result is undefined then.
-    std::memmove(op.dst + op.moved, op.src + op.moved, piece);
-    if (op.check_hazards)
-      op.checksum = Checksum(op.checksum, op.src + op.moved, piece);
-    op.moved += piece;
+    op.moved = ForStep(op, op.moved, [&op](size_t at, size_t piece) {
+      const char* from = op.src + Offset(op.shape, op.src_strides, at);
+      // The ends may overlap where a program copies within one block; natively
+      // the result is undefined then.
+      std::memmove(op.dst + Offset(op.shape, op.dst_strides, at), from, piece);
+      if (op.check_hazards) op.checksum = Checksum(op.checksum, from, piece);
+    });
     if (op.moved < op.bytes || op.check_hazards) return {};
     return {.done = true};
   }
   Performed result{.done = true};
   const bool source_is_host = !op.dst_is_host;
   const char* host = source_is_host ? op.src : op.dst;
-  if (ChecksumOfPieces(host, op.bytes, op.step_bytes) != op.checksum) {
+  const Strides& strides = source_is_host ? op.src_strides : op.dst_strides;
+  // By the same pieces again, as the checksum depends on where they begin.
+  uint64_t sum = 0;
+  for (size_t start = 0; start < op.bytes;) {
+    start = ForStep(op, start, [&](size_t at, size_t piece) {
+      sum = Checksum(sum, host + Offset(op.shape, strides, at), piece);
+    });
+  }
+  if (sum != op.checksum) {
     result.hazard = absl::StrFormat(
         "host memory at %p (%d bytes) was rewritten while a copy %s it was in "
         "progress",
@@ -62,9 +77,17 @@ Performed PerformCopy(Op& op) {
 }
 
 Performed PerformMemset(Op& op) {
-  const size_t piece = std::min(op.step_bytes, op.bytes - op.moved);
-  std::memset(op.dst + op.moved, op.fill, piece);
-  op.moved += piece;
+  op.moved = ForStep(op, op.moved, [&op](size_t at, size_t piece) {
+    char* to = op.dst + Offset(op.shape, op.dst_strides, at);
+    const size_t column = at % op.shape.width;
+    if (std::all_of(op.fill, op.fill + sizeof op.fill,
+                    [&op](unsigned char byte) { return byte == *op.fill; })) {
+      std::memset(to, *op.fill, piece);
+      return;
+    }
+    for (size_t i = 0; i < piece; ++i)
+      to[i] = static_cast<char>(op.fill[(column + i) % sizeof op.fill]);
+  });
   return {.done = op.moved == op.bytes};
 }
 
@@ -131,7 +154,11 @@ bool Op::Touches(const char* base, size_t length) const {
                b = reinterpret_cast<uintptr_t>(base);
     return n != 0 && a < b + length && b < a + n;
   };
-  if (overlaps(dst, bytes) || overlaps(src, bytes)) return true;
+  // What lies between the rows counts too.
+  const auto touched = [&](const char* at, const Strides& strides) {
+    return bytes != 0 && overlaps(at, *Span(shape, strides));
+  };
+  if (touched(dst, dst_strides) || touched(src, src_strides)) return true;
   return std::any_of(memory_operations.begin(), memory_operations.end(),
                      [&](const MemoryOperation& op) {
                        return overlaps(op.address, sizeof(uint32_t));
@@ -156,6 +183,11 @@ const char* Name(OpKind kind) {
       return "event wait";
   }
   return "?";
+}
+
+void PerformWhole(Op& copy) {
+  while (!PerformCopy(copy).done) {
+  }
 }
 
 Performed Perform(Op& op) {

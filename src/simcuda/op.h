@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "src/simcuda/machine.h"
+#include "src/simcuda/shape.h"
 
 namespace pinring::simcuda {
 
@@ -80,17 +81,21 @@ struct Op {
   bool done = false;
   bool dropped = false;  // its context was lost; it is done too
 
-  // Copies and memsets.
+  // Copies and memsets. The pointers are to the first byte.
   char* dst = nullptr;
   const char* src = nullptr;
-  size_t bytes = 0;
+  Shape shape;
+  Strides dst_strides;
+  Strides src_strides;
+  size_t bytes = 0;  // those of the shape
   size_t step_bytes = 0;
+  size_t step_rows = 1;
   size_t moved = 0;
   uint64_t checksum = 0;  // of the pieces moved
   bool dst_is_host = false;
   std::shared_ptr<std::vector<char>>
       staging;  // what src points to, when the driver has read the source
-  unsigned char fill = 0;
+  unsigned char fill[4] = {};  // over and over, from the start of each row
   bool check_hazards = false;
 
   // Kernels.
@@ -118,6 +123,9 @@ struct Performed {
   bool fruitless = false;
   std::string hazard = {};
 };
+
+// Does all of a copy that is not queued.
+void PerformWhole(Op& copy);
 
 // Does one step of a queued operation's work (not of host functions). Touches
 // its work and the program's memory only.

@@ -10,8 +10,9 @@
 #include "src/simcuda/machine.h"
 #include "src/simcuda/shared/process_machine.h"
 
-// Both forms are exported; headers from CUDA 12.8 on rename one to the other.
+// Both forms are exported; headers rename one to the other.
 #undef cuEventElapsedTime
+#undef cuMemcpyBatchAsync
 
 #define PINRING_EXPORT extern "C" __attribute__((visibility("default")))
 

@@ -114,6 +114,78 @@
       cuMemsetD8Async_ptsz,                                                    \
       (CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream),   \
       (dst, value, bytes, stream))                                             \
+  DEFAULT_STREAM(Driver, Memcpy2DUnaligned, "cuMemcpy2DUnaligned", 3020,       \
+                 cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds,          \
+                 (const CUDA_MEMCPY2D* copy), (copy))                          \
+  DEFAULT_STREAM(Driver, Memcpy2DAsync, "cuMemcpy2DAsync", 3020,               \
+                 cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz,                  \
+                 (const CUDA_MEMCPY2D* copy, CUstream stream), (copy, stream)) \
+  DEFAULT_STREAM(Driver, Memcpy3D, "cuMemcpy3D", 3020, cuMemcpy3D_v2,          \
+                 cuMemcpy3D_v2_ptds, (const CUDA_MEMCPY3D* copy), (copy))      \
+  DEFAULT_STREAM(Driver, Memcpy3DAsync, "cuMemcpy3DAsync", 3020,               \
+                 cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz,                  \
+                 (const CUDA_MEMCPY3D* copy, CUstream stream), (copy, stream)) \
+  DEFAULT_STREAM(                                                              \
+      Driver, MemcpyHtoA, "cuMemcpyHtoA", 3020, cuMemcpyHtoA_v2,               \
+      cuMemcpyHtoA_v2_ptds,                                                    \
+      (CUarray dst, size_t dst_offset, const void* src, size_t bytes),         \
+      (dst, dst_offset, src, bytes))                                           \
+  DEFAULT_STREAM(Driver, MemcpyAtoH, "cuMemcpyAtoH", 3020, cuMemcpyAtoH_v2,    \
+                 cuMemcpyAtoH_v2_ptds,                                         \
+                 (void* dst, CUarray src, size_t src_offset, size_t bytes),    \
+                 (dst, src, src_offset, bytes))                                \
+  DEFAULT_STREAM(Driver, MemcpyHtoAAsync, "cuMemcpyHtoAAsync", 3020,           \
+                 cuMemcpyHtoAAsync_v2, cuMemcpyHtoAAsync_v2_ptsz,              \
+                 (CUarray dst, size_t dst_offset, const void* src,             \
+                  size_t bytes, CUstream stream),                              \
+                 (dst, dst_offset, src, bytes, stream))                        \
+  DEFAULT_STREAM(Driver, MemcpyAtoHAsync, "cuMemcpyAtoHAsync", 3020,           \
+                 cuMemcpyAtoHAsync_v2, cuMemcpyAtoHAsync_v2_ptsz,              \
+                 (void* dst, CUarray src, size_t src_offset, size_t bytes,     \
+                  CUstream stream),                                            \
+                 (dst, src, src_offset, bytes, stream))                        \
+  DEFAULT_STREAM(                                                              \
+      Driver, MemcpyBatchAsync12, "cuMemcpyBatchAsync", 12080,                 \
+      cuMemcpyBatchAsync, cuMemcpyBatchAsync_ptsz,                             \
+      (CUdeviceptr * dsts, CUdeviceptr * srcs, size_t * sizes, size_t count,   \
+       CUmemcpyAttributes_st * attributes, size_t * attribute_indices,         \
+       size_t attribute_count, size_t * failed_index, CUstream stream),        \
+      (dsts, srcs, sizes, count, attributes, attribute_indices,                \
+       attribute_count, failed_index, stream))                                 \
+  DEFAULT_STREAM(                                                              \
+      Driver, MemcpyBatchAsync13, "cuMemcpyBatchAsync", 13000,                 \
+      cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz,                       \
+      (CUdeviceptr * dsts, CUdeviceptr * srcs, size_t * sizes, size_t count,   \
+       CUmemcpyAttributes_st * attributes, size_t * attribute_indices,         \
+       size_t attribute_count, CUstream stream),                               \
+      (dsts, srcs, sizes, count, attributes, attribute_indices,                \
+       attribute_count, stream))                                               \
+  DEFAULT_STREAM(Driver, MemsetD2D8, "cuMemsetD2D8", 3020, cuMemsetD2D8_v2,    \
+                 cuMemsetD2D8_v2_ptds,                                         \
+                 (CUdeviceptr dst, size_t pitch, unsigned char value,          \
+                  size_t width, size_t height),                                \
+                 (dst, pitch, value, width, height))                           \
+  DEFAULT_STREAM(Driver, MemsetD2D8Async, "cuMemsetD2D8Async", 3020,           \
+                 cuMemsetD2D8Async, cuMemsetD2D8Async_ptsz,                    \
+                 (CUdeviceptr dst, size_t pitch, unsigned char value,          \
+                  size_t width, size_t height, CUstream stream),               \
+                 (dst, pitch, value, width, height, stream))                   \
+  PLAIN(Driver, ArrayCreate, "cuArrayCreate", 3020, cuArrayCreate_v2,          \
+        (CUarray * array, const CUDA_ARRAY_DESCRIPTOR* descriptor),            \
+        (array, descriptor))                                                   \
+  PLAIN(Driver, Array3DCreate, "cuArray3DCreate", 3020, cuArray3DCreate_v2,    \
+        (CUarray * array, const CUDA_ARRAY3D_DESCRIPTOR* descriptor),          \
+        (array, descriptor))                                                   \
+  PLAIN(Driver, ArrayGetDescriptor, "cuArrayGetDescriptor", 3020,              \
+        cuArrayGetDescriptor_v2,                                               \
+        (CUDA_ARRAY_DESCRIPTOR * descriptor, CUarray array),                   \
+        (descriptor, array))                                                   \
+  PLAIN(Driver, Array3DGetDescriptor, "cuArray3DGetDescriptor", 3020,          \
+        cuArray3DGetDescriptor_v2,                                             \
+        (CUDA_ARRAY3D_DESCRIPTOR * descriptor, CUarray array),                 \
+        (descriptor, array))                                                   \
+  PLAIN(Driver, ArrayDestroy, "cuArrayDestroy", 2000, cuArrayDestroy,          \
+        (CUarray array), (array))                                              \
   PLAIN(Driver, StreamCreateWithPriority, "cuStreamCreateWithPriority", 5050,  \
         cuStreamCreateWithPriority,                                            \
         (CUstream * stream, unsigned flags, int priority),                     \
@@ -246,16 +318,83 @@
                  cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds,                        \
                  (CUdeviceptr dst, CUdeviceptr src, size_t bytes),             \
                  (dst, src, bytes))                                            \
-  DEFAULT_STREAM(ExtraDriver, MemcpyPeer, "cuMemcpyPeer", 4000, cuMemcpyPeer,  \
+  DEFAULT_STREAM(Driver, MemcpyPeer, "cuMemcpyPeer", 4000, cuMemcpyPeer,       \
                  cuMemcpyPeer_ptds,                                            \
                  (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,     \
                   CUcontext src_context, size_t bytes),                        \
                  (dst, dst_context, src, src_context, bytes))                  \
-  DEFAULT_STREAM(ExtraDriver, MemcpyPeerAsync, "cuMemcpyPeerAsync", 4000,      \
+  DEFAULT_STREAM(Driver, MemcpyPeerAsync, "cuMemcpyPeerAsync", 4000,           \
                  cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz,                    \
                  (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,     \
                   CUcontext src_context, size_t bytes, CUstream stream),       \
                  (dst, dst_context, src, src_context, bytes, stream))          \
+  PLAIN(ExtraDriver, MemAllocPitch, "cuMemAllocPitch", 3020,                   \
+        cuMemAllocPitch_v2,                                                    \
+        (CUdeviceptr * pointer, size_t * pitch, size_t width, size_t height,   \
+         unsigned element_bytes),                                              \
+        (pointer, pitch, width, height, element_bytes))                        \
+  DEFAULT_STREAM(ExtraDriver, Memcpy2D, "cuMemcpy2D", 3020, cuMemcpy2D_v2,     \
+                 cuMemcpy2D_v2_ptds, (const CUDA_MEMCPY2D* copy), (copy))      \
+  DEFAULT_STREAM(ExtraDriver, Memcpy3DPeer, "cuMemcpy3DPeer", 4000,            \
+                 cuMemcpy3DPeer, cuMemcpy3DPeer_ptds,                          \
+                 (const CUDA_MEMCPY3D_PEER* copy), (copy))                     \
+  DEFAULT_STREAM(ExtraDriver, Memcpy3DPeerAsync, "cuMemcpy3DPeerAsync", 4000,  \
+                 cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz,                \
+                 (const CUDA_MEMCPY3D_PEER* copy, CUstream stream),            \
+                 (copy, stream))                                               \
+  DEFAULT_STREAM(                                                              \
+      ExtraDriver, MemcpyDtoA, "cuMemcpyDtoA", 3020, cuMemcpyDtoA_v2,          \
+      cuMemcpyDtoA_v2_ptds,                                                    \
+      (CUarray dst, size_t dst_offset, CUdeviceptr src, size_t bytes),         \
+      (dst, dst_offset, src, bytes))                                           \
+  DEFAULT_STREAM(                                                              \
+      ExtraDriver, MemcpyAtoD, "cuMemcpyAtoD", 3020, cuMemcpyAtoD_v2,          \
+      cuMemcpyAtoD_v2_ptds,                                                    \
+      (CUdeviceptr dst, CUarray src, size_t src_offset, size_t bytes),         \
+      (dst, src, src_offset, bytes))                                           \
+  DEFAULT_STREAM(ExtraDriver, MemcpyAtoA, "cuMemcpyAtoA", 3020,                \
+                 cuMemcpyAtoA_v2, cuMemcpyAtoA_v2_ptds,                        \
+                 (CUarray dst, size_t dst_offset, CUarray src,                 \
+                  size_t src_offset, size_t bytes),                            \
+                 (dst, dst_offset, src, src_offset, bytes))                    \
+  DEFAULT_STREAM(ExtraDriver, MemsetD16, "cuMemsetD16", 3020, cuMemsetD16_v2,  \
+                 cuMemsetD16_v2_ptds,                                          \
+                 (CUdeviceptr dst, unsigned short value, size_t count),        \
+                 (dst, value, count))                                          \
+  DEFAULT_STREAM(                                                              \
+      ExtraDriver, MemsetD16Async, "cuMemsetD16Async", 3020, cuMemsetD16Async, \
+      cuMemsetD16Async_ptsz,                                                   \
+      (CUdeviceptr dst, unsigned short value, size_t count, CUstream stream),  \
+      (dst, value, count, stream))                                             \
+  DEFAULT_STREAM(ExtraDriver, MemsetD32, "cuMemsetD32", 3020, cuMemsetD32_v2,  \
+                 cuMemsetD32_v2_ptds,                                          \
+                 (CUdeviceptr dst, unsigned value, size_t count),              \
+                 (dst, value, count))                                          \
+  DEFAULT_STREAM(                                                              \
+      ExtraDriver, MemsetD32Async, "cuMemsetD32Async", 3020, cuMemsetD32Async, \
+      cuMemsetD32Async_ptsz,                                                   \
+      (CUdeviceptr dst, unsigned value, size_t count, CUstream stream),        \
+      (dst, value, count, stream))                                             \
+  DEFAULT_STREAM(ExtraDriver, MemsetD2D16, "cuMemsetD2D16", 3020,              \
+                 cuMemsetD2D16_v2, cuMemsetD2D16_v2_ptds,                      \
+                 (CUdeviceptr dst, size_t pitch, unsigned short value,         \
+                  size_t width, size_t height),                                \
+                 (dst, pitch, value, width, height))                           \
+  DEFAULT_STREAM(ExtraDriver, MemsetD2D16Async, "cuMemsetD2D16Async", 3020,    \
+                 cuMemsetD2D16Async, cuMemsetD2D16Async_ptsz,                  \
+                 (CUdeviceptr dst, size_t pitch, unsigned short value,         \
+                  size_t width, size_t height, CUstream stream),               \
+                 (dst, pitch, value, width, height, stream))                   \
+  DEFAULT_STREAM(ExtraDriver, MemsetD2D32, "cuMemsetD2D32", 3020,              \
+                 cuMemsetD2D32_v2, cuMemsetD2D32_v2_ptds,                      \
+                 (CUdeviceptr dst, size_t pitch, unsigned value, size_t width, \
+                  size_t height),                                              \
+                 (dst, pitch, value, width, height))                           \
+  DEFAULT_STREAM(ExtraDriver, MemsetD2D32Async, "cuMemsetD2D32Async", 3020,    \
+                 cuMemsetD2D32Async, cuMemsetD2D32Async_ptsz,                  \
+                 (CUdeviceptr dst, size_t pitch, unsigned value, size_t width, \
+                  size_t height, CUstream stream),                             \
+                 (dst, pitch, value, width, height, stream))                   \
   DEFAULT_STREAM(ExtraDriver, StreamGetPriority, "cuStreamGetPriority", 5050,  \
                  cuStreamGetPriority, cuStreamGetPriority_ptsz,                \
                  (CUstream stream, int* priority), (stream, priority))         \

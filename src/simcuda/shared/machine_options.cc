@@ -124,6 +124,7 @@ std::vector<Variable> Variables(ProcessOptions& options) {
       Switch("PINRING_SIMCUDA_ONE_QUEUE", &machine.one_queue),
       Number("PINRING_SIMCUDA_QUEUE_DEPTH", &machine.queue_depth),
       Size("PINRING_SIMCUDA_COPY_STEP_BYTES", &machine.copy_step_bytes, 1),
+      Number("PINRING_SIMCUDA_COPY_STEP_ROWS", &machine.copy_step_rows),
       Size("PINRING_SIMCUDA_SMALL_COPY_BYTES", &machine.small_copy_bytes),
       Size("PINRING_SIMCUDA_PAGEABLE_STAGING_BYTES",
            &machine.pageable_staging_bytes),

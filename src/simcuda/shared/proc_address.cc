@@ -13,6 +13,7 @@
 // The header renames these to later forms of them.
 #undef cuEventElapsedTime
 #undef cuGetProcAddress
+#undef cuMemcpyBatchAsync
 
 #define PINRING_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -41,6 +42,16 @@ extern "C" CUresult CUDAAPI cuEventElapsedTime_v2(float* milliseconds,
 extern "C" CUresult CUDAAPI
 cuGetProcAddress_v2(const char* symbol, void** pointer, int version,
                     cuuint64_t flags, CUdriverProcAddressQueryResult* status);
+extern "C" CUresult CUDAAPI cuEventElapsedTime(float* milliseconds,
+                                               CUevent start, CUevent end);
+extern "C" CUresult CUDAAPI cuMemcpyBatchAsync(
+    CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
+    CUmemcpyAttributes* attributes, size_t* attribute_indices,
+    size_t attribute_count, size_t* failed_index, CUstream stream);
+extern "C" CUresult CUDAAPI cuMemcpyBatchAsync_v2(
+    CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
+    CUmemcpyAttributes* attributes, size_t* attribute_indices,
+    size_t attribute_count, CUstream stream);
 extern "C" CUresult CUDAAPI cuGetProcAddress(const char* symbol, void** pointer,
                                              int version, cuuint64_t flags);
 
