@@ -6,11 +6,10 @@
 int main() {
   char host[16] = {};
   void* device = nullptr;
-  size_t pitch = 0;
   CHECK_FAILS(cudaErrorNotSupported,
-              cudaMallocPitch(&device, &pitch, 100, 100));
+              cudaStreamAttachMemAsync(nullptr, host, sizeof host, 1));
   CHECK_FAILS(cudaErrorNotSupported,
-              cudaMallocPitch(&device, &pitch, 100, 100));
+              cudaStreamAttachMemAsync(nullptr, host, sizeof host, 1));
   CHECK_OK(cudaMalloc(&device, sizeof host));
   CHECK_FAILS(cudaErrorNotSupported, cudaMallocManaged(&device, 16));
   CHECK_OK(cudaMemcpy(device, host, sizeof host, cudaMemcpyHostToDevice));

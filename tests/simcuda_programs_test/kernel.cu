@@ -38,6 +38,35 @@ int main() {
     CHECK_OK(cudaMemcpy(host, device, kBytes, cudaMemcpyDeviceToHost));
     CHECK_OK(cudaDeviceSynchronize());
   }
+  // Variables of the device.
+  const int shifts[4] = {3, 1, 4, 1};
+  int read[4] = {};
+  CHECK_OK(cudaMemcpyToSymbol(shift, shifts, sizeof shifts));
+  CHECK_OK(cudaMemcpyToSymbol(shift, shifts + 2, sizeof(int), sizeof(int)));
+  CHECK_OK(cudaMemcpyFromSymbol(read, shift, sizeof read));
+  CHECK(read[0] == 3 && read[1] == 4 && read[2] == 4 && read[3] == 1);
+  CHECK_OK(cudaMemcpyFromSymbol(read, counter, sizeof counter));
+  CHECK(read[0] == 0);
+  size_t bytes = 0;
+  CHECK_OK(cudaGetSymbolSize(&bytes, shift));
+  CHECK(bytes == sizeof shift);
+  int* address = nullptr;
+  CHECK_OK(cudaGetSymbolAddress(reinterpret_cast<void**>(&address), counter));
+  CHECK_OK(cudaMemset(address, 1, sizeof counter));
+  cudaStream_t stream = nullptr;
+  CHECK_OK(cudaStreamCreate(&stream));
+  CHECK_OK(cudaMemcpyFromSymbolAsync(read, counter, sizeof counter, 0,
+                                     cudaMemcpyDeviceToHost, stream));
+  CHECK_OK(cudaStreamSynchronize(stream));
+  CHECK(read[0] == 0x01010101);
+  CHECK_OK(cudaStreamDestroy(stream));
+  CHECK_FAILS(cudaErrorInvalidValue,
+              cudaMemcpyToSymbol(shift, shifts, sizeof shifts, sizeof(int)));
+  CHECK_FAILS(cudaErrorInvalidMemcpyDirection,
+              cudaMemcpyToSymbol(shift, shifts, sizeof shifts, 0,
+                                 cudaMemcpyDeviceToHost));
+  CHECK_FAILS(cudaErrorInvalidSymbol,
+              cudaMemcpyToSymbol(static_cast<const void*>(shifts), shifts, 4));
   CHECK_OK(cudaFree(device));
   CHECK_OK(cudaFreeHost(host));
   return 0;

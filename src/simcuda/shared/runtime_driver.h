@@ -52,6 +52,19 @@ namespace pinring::simcudart {
   X(MemcpyPeerAsync, cuMemcpyPeerAsync)                                 \
   X(MemsetD8, cuMemsetD8)                                               \
   X(MemsetD8Async, cuMemsetD8Async)                                     \
+  X(CtxGetId, cuCtxGetId)                                               \
+  X(Memcpy2DUnaligned, cuMemcpy2DUnaligned)                             \
+  X(Memcpy2DAsync, cuMemcpy2DAsync)                                     \
+  X(Memcpy3D, cuMemcpy3D)                                               \
+  X(Memcpy3DAsync, cuMemcpy3DAsync)                                     \
+  X(MemcpyBatchAsync, cuMemcpyBatchAsync)                               \
+  X(MemsetD2D8, cuMemsetD2D8)                                           \
+  X(MemsetD2D8Async, cuMemsetD2D8Async)                                 \
+  X(MemAllocPitch, cuMemAllocPitch)                                     \
+  X(MemGetAddressRange, cuMemGetAddressRange)                           \
+  X(Array3DCreate, cuArray3DCreate)                                     \
+  X(Array3DGetDescriptor, cuArray3DGetDescriptor)                       \
+  X(ArrayDestroy, cuArrayDestroy)                                       \
   X(StreamCreateWithPriority, cuStreamCreateWithPriority)               \
   X(StreamDestroy, cuStreamDestroy)                                     \
   X(StreamQuery, cuStreamQuery)                                         \

@@ -69,10 +69,6 @@ PINRING_EXPORT void CUDARTAPI __cudaRegisterFunction(void**,
   Functions().insert(function);
 }
 
-PINRING_EXPORT void CUDARTAPI __cudaRegisterVar(void**, char*, char*,
-                                                const char*, int, size_t, int,
-                                                int) {}
-
 PINRING_EXPORT void CUDARTAPI __cudaRegisterManagedVar(void**, void**, char*,
                                                        const char*, int, size_t,
                                                        int, int) {}

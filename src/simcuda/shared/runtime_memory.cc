@@ -5,18 +5,11 @@
 
 #include <cstddef>
 
+#include "src/simcuda/shared/runtime_copies.h"
 #include "src/simcuda/shared/runtime_state.h"
 
 namespace pinring::simcudart {
 namespace {
-
-CUdeviceptr Address(const void* pointer) {
-  return reinterpret_cast<CUdeviceptr>(pointer);
-}
-
-bool IsKind(cudaMemcpyKind kind) {
-  return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault;
-}
 
 // With unified addressing the addresses say what a copy is; the kind says which
 // ends must be memory that CUDA knows.
@@ -230,5 +223,38 @@ PINRING_CUDART_BOTH(cudaMemsetAsync, _ptsz,
                           reinterpret_cast<CUdeviceptr>(dst),
                           static_cast<unsigned char>(value), bytes, stream);
                     });
+
+// A pointer of one API's structure is the other's.
+static_assert(sizeof(cudaMemcpyAttributes) == sizeof(CUmemcpyAttributes));
+
+#if CUDART_VERSION >= 13000
+PINRING_CUDART_BOTH(
+    cudaMemcpyBatchAsync, _ptsz,
+    (void* const* dsts, const void* const* srcs, const size_t* sizes,
+     size_t count, cudaMemcpyAttributes* attributes, size_t* attribute_indices,
+     size_t attribute_count, cudaStream_t stream),
+    {
+      return driver.MemcpyBatchAsync(
+          reinterpret_cast<CUdeviceptr*>(const_cast<void**>(dsts)),
+          reinterpret_cast<CUdeviceptr*>(const_cast<const void**>(srcs)),
+          const_cast<size_t*>(sizes), count,
+          reinterpret_cast<CUmemcpyAttributes*>(attributes), attribute_indices,
+          attribute_count, stream);
+    });
+#else
+PINRING_CUDART_BOTH(cudaMemcpyBatchAsync, _ptsz,
+                    (void** dsts, void** srcs, size_t* sizes, size_t count,
+                     cudaMemcpyAttributes* attributes,
+                     size_t* attribute_indices, size_t attribute_count,
+                     size_t* failed_index, cudaStream_t stream),
+                    {
+                      return driver.MemcpyBatchAsync(
+                          reinterpret_cast<CUdeviceptr*>(dsts),
+                          reinterpret_cast<CUdeviceptr*>(srcs), sizes, count,
+                          reinterpret_cast<CUmemcpyAttributes*>(attributes),
+                          attribute_indices, attribute_count, failed_index,
+                          stream);
+                    });
+#endif
 
 }  // namespace pinring::simcudart

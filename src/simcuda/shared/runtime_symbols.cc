@@ -1,0 +1,207 @@
+// Variables of the device (__device__ and __constant__): their memory, and the
+// copies that name them. The memory is made when a context first needs it, and
+// is zero then: what the program's image says of it nobody reads here.
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <map>
+#include <utility>
+
+#include "absl/base/const_init.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "src/simcuda/shared/runtime_copies.h"
+#include "src/simcuda/shared/runtime_state.h"
+
+namespace pinring::simcudart {
+namespace {
+
+struct Variable {
+  size_t bytes = 0;
+  // By the context's id, which a reset of the device changes.
+  std::map<unsigned long long, CUdeviceptr> memory;
+};
+
+ABSL_CONST_INIT absl::Mutex mutex(absl::kConstInit);
+
+// Made at the first registration, which is before the program's statics, and
+// left: programs may copy from their last destructors.
+std::map<const void*, Variable>& Variables()
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+  static auto* const variables = new std::map<const void*, Variable>;
+  return *variables;
+}
+
+// Zeroes memory without a word to the program's streams, the default one among
+// them.
+CUresult Zero(const DriverTable& driver, CUdeviceptr memory, size_t bytes) {
+  CUstream stream = nullptr;
+  CUresult code =
+      driver.StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0);
+  if (code != CUDA_SUCCESS) return code;
+  code = driver.MemsetD8Async(memory, 0, bytes, stream);
+  if (code == CUDA_SUCCESS) code = driver.StreamSynchronize(stream);
+  const CUresult destroyed = driver.StreamDestroy(stream);
+  return code != CUDA_SUCCESS ? code : destroyed;
+}
+
+// Natively the memory is there when the module is: what makes it here must not
+// disturb a capture.
+CUresult MakeMemory(const DriverTable& driver, size_t bytes,
+                    CUdeviceptr* memory) {
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  CUresult code = driver.ThreadExchangeStreamCaptureMode(&mode);
+  if (code != CUDA_SUCCESS) return code;
+  code = driver.MemAlloc(memory, bytes);
+  if (code == CUDA_SUCCESS) code = Zero(driver, *memory, bytes);
+  const CUresult restored = driver.ThreadExchangeStreamCaptureMode(&mode);
+  return code != CUDA_SUCCESS ? code : restored;
+}
+
+cudaError_t Find(const DriverTable& driver, const void* symbol,
+                 CUdeviceptr* memory, size_t* bytes) {
+  CUcontext context = nullptr;
+  unsigned long long id = 0;
+  CUresult code = driver.CtxGetCurrent(&context);
+  if (code == CUDA_SUCCESS) code = driver.CtxGetId(context, &id);
+  if (code != CUDA_SUCCESS) return Error(code);
+  absl::MutexLock lock(&mutex);
+  const auto found = Variables().find(symbol);
+  if (found == Variables().end()) return cudaErrorInvalidSymbol;
+  *bytes = found->second.bytes;
+  auto there = found->second.memory.find(id);
+  if (there == found->second.memory.end()) {
+    CUdeviceptr made = 0;
+    code = MakeMemory(driver, *bytes, &made);
+    if (code != CUDA_SUCCESS) return Error(code);
+    there = found->second.memory.emplace(id, made).first;
+  }
+  *memory = there->second;
+  return cudaSuccess;
+}
+
+cudaError_t FindPart(const DriverTable& driver, const void* symbol,
+                     size_t offset, size_t count, CUdeviceptr* memory) {
+  size_t bytes = 0;
+  const cudaError_t code = Find(driver, symbol, memory, &bytes);
+  if (code != cudaSuccess) return code;
+  if (offset > bytes || count > bytes - offset) return cudaErrorInvalidValue;
+  *memory += offset;
+  return cudaSuccess;
+}
+
+cudaError_t CopyTo(const DriverTable& driver, const void* symbol,
+                   const void* src, size_t count, size_t offset,
+                   cudaMemcpyKind kind, const CUstream* stream) {
+  if (kind != cudaMemcpyHostToDevice && kind != cudaMemcpyDeviceToDevice &&
+      kind != cudaMemcpyDefault) {
+    return cudaErrorInvalidMemcpyDirection;
+  }
+  CUdeviceptr to = 0;
+  const cudaError_t code = FindPart(driver, symbol, offset, count, &to);
+  if (code != cudaSuccess) return code;
+  const CUdeviceptr from = Address(src);
+  if (kind == cudaMemcpyHostToDevice) {
+    return Error(stream == nullptr
+                     ? driver.MemcpyHtoD(to, src, count)
+                     : driver.MemcpyHtoDAsync(to, src, count, *stream));
+  }
+  if (kind == cudaMemcpyDeviceToDevice) {
+    return Error(stream == nullptr
+                     ? driver.MemcpyDtoD(to, from, count)
+                     : driver.MemcpyDtoDAsync(to, from, count, *stream));
+  }
+  return Error(stream == nullptr
+                   ? driver.Memcpy(to, from, count)
+                   : driver.MemcpyAsync(to, from, count, *stream));
+}
+
+cudaError_t CopyFrom(const DriverTable& driver, void* dst, const void* symbol,
+                     size_t count, size_t offset, cudaMemcpyKind kind,
+                     const CUstream* stream) {
+  if (kind != cudaMemcpyDeviceToHost && kind != cudaMemcpyDeviceToDevice &&
+      kind != cudaMemcpyDefault) {
+    return cudaErrorInvalidMemcpyDirection;
+  }
+  CUdeviceptr from = 0;
+  const cudaError_t code = FindPart(driver, symbol, offset, count, &from);
+  if (code != cudaSuccess) return code;
+  const CUdeviceptr to = Address(dst);
+  if (kind == cudaMemcpyDeviceToHost) {
+    return Error(stream == nullptr
+                     ? driver.MemcpyDtoH(dst, from, count)
+                     : driver.MemcpyDtoHAsync(dst, from, count, *stream));
+  }
+  if (kind == cudaMemcpyDeviceToDevice) {
+    return Error(stream == nullptr
+                     ? driver.MemcpyDtoD(to, from, count)
+                     : driver.MemcpyDtoDAsync(to, from, count, *stream));
+  }
+  return Error(stream == nullptr
+                   ? driver.Memcpy(to, from, count)
+                   : driver.MemcpyAsync(to, from, count, *stream));
+}
+
+}  // namespace
+
+PINRING_EXPORT void CUDARTAPI __cudaRegisterVar(void**, char* variable, char*,
+                                                const char*, int, size_t bytes,
+                                                int, int) {
+  absl::MutexLock lock(&mutex);
+  Variables()[variable].bytes = bytes;
+}
+
+PINRING_EXPORT cudaError_t CUDARTAPI cudaGetSymbolAddress(void** pointer,
+                                                          const void* symbol) {
+  return InContext([&](const DriverTable& driver) {
+    if (pointer == nullptr) return cudaErrorInvalidValue;
+    size_t bytes = 0;
+    return Find(driver, symbol, reinterpret_cast<CUdeviceptr*>(pointer),
+                &bytes);
+  });
+}
+
+PINRING_EXPORT cudaError_t CUDARTAPI cudaGetSymbolSize(size_t* bytes,
+                                                       const void* symbol) {
+  return InContext([&](const DriverTable& driver) {
+    if (bytes == nullptr) return cudaErrorInvalidValue;
+    CUdeviceptr memory = 0;
+    return Find(driver, symbol, &memory, bytes);
+  });
+}
+
+PINRING_CUDART_BOTH(cudaMemcpyToSymbol, _ptds,
+                    (const void* symbol, const void* src, size_t count,
+                     size_t offset, cudaMemcpyKind kind),
+                    {
+                      return CopyTo(driver, symbol, src, count, offset, kind,
+                                    nullptr);
+                    });
+
+PINRING_CUDART_BOTH(cudaMemcpyToSymbolAsync, _ptsz,
+                    (const void* symbol, const void* src, size_t count,
+                     size_t offset, cudaMemcpyKind kind, cudaStream_t stream),
+                    {
+                      return CopyTo(driver, symbol, src, count, offset, kind,
+                                    &stream);
+                    });
+
+PINRING_CUDART_BOTH(cudaMemcpyFromSymbol, _ptds,
+                    (void* dst, const void* symbol, size_t count, size_t offset,
+                     cudaMemcpyKind kind),
+                    {
+                      return CopyFrom(driver, dst, symbol, count, offset, kind,
+                                      nullptr);
+                    });
+
+PINRING_CUDART_BOTH(cudaMemcpyFromSymbolAsync, _ptsz,
+                    (void* dst, const void* symbol, size_t count, size_t offset,
+                     cudaMemcpyKind kind, cudaStream_t stream),
+                    {
+                      return CopyFrom(driver, dst, symbol, count, offset, kind,
+                                      &stream);
+                    });
+
+}  // namespace pinring::simcudart
