@@ -95,8 +95,10 @@ class ShapesTest : public testing::Test {
   CUDA_MEMCPY3D Describe(const End& dst, const End& src, const Extent& extent,
                          bool unified) {
     CUDA_MEMCPY3D copy = {};
+    // That pageable memory may be called unified is written nowhere.
     const auto type = [&](Place place) {
-      return unified                   ? CU_MEMORYTYPE_UNIFIED
+      return unified && (place != Place::kPageable || !TestsRunNatively())
+                 ? CU_MEMORYTYPE_UNIFIED
              : place == Place::kDevice ? CU_MEMORYTYPE_DEVICE
                                        : CU_MEMORYTYPE_HOST;
     };
@@ -214,9 +216,12 @@ TEST_F(ShapesTest, RandomCopiesMoveTheirBytesAndNoOthers) {
     Fill(target_, dst.place, 2 * round + 1);
     const CUDA_MEMCPY3D copy = Describe(dst, src, extent, unified);
     const CUDA_MEMCPY2D flat_copy = Flat(copy);
+    // Documented: within a device cuMemcpy2DAsync may refuse pitches.
+    const bool in_device =
+        dst.place == Place::kDevice && src.place == Place::kDevice;
     if (async) {
-      ASSERT_CU(flat ? cu().Memcpy2DAsync(&flat_copy, stream_)
-                     : cu().Memcpy3DAsync(&copy, stream_));
+      ASSERT_CU(flat && !in_device ? cu().Memcpy2DAsync(&flat_copy, stream_)
+                                   : cu().Memcpy3DAsync(&copy, stream_));
       ASSERT_CU(cu().StreamSynchronize(stream_));
     } else {
       ASSERT_CU(flat ? cu().Memcpy2DUnaligned(&flat_copy)
@@ -232,16 +237,18 @@ TEST_F(ShapesTest, RandomCopiesMoveTheirBytesAndNoOthers) {
   }
 }
 
-TEST_F(ShapesTest, APitchIsNotNeededForOneRow) {
-  End dst{Place::kDevice, 0, 0, 0, 0, 0, 0};
-  End src{Place::kPinned, 0, 0, 0, 0, 100, 0};
-  dst.pitch = 100;
+TEST_F(ShapesTest, OneSliceNeedsNoHeight) {
+  const End dst{Place::kDevice, 0, 3, 2, 0, 130, 0};
+  const End src{Place::kPinned, 0, 1, 1, 0, 110, 0};
+  const Extent extent{100, 7, 1};
   Fill(source_, Place::kPinned, 1);
   Fill(target_, Place::kDevice, 2);
-  const CUDA_MEMCPY2D copy = Flat(Describe(dst, src, {100, 1, 1}, false));
-  ASSERT_CU(cu().Memcpy2DUnaligned(&copy));
-  const std::vector<char> now = Read(target_, Place::kDevice);
-  EXPECT_EQ(std::memcmp(now.data(), source_.pinned, 100), 0);
+  const CUDA_MEMCPY3D copy = Describe(dst, src, extent, false);
+  ASSERT_CU(cu().Memcpy3D(&copy));
+  std::vector<char> expected(kBytes);
+  FillRandom(expected.data(), kBytes, 2);
+  Apply(extent, dst, src, Read(source_, Place::kPinned), &expected);
+  EXPECT_TRUE(Read(target_, Place::kDevice) == expected);
 }
 
 TEST_F(ShapesTest, NothingToCopyIsSuccess) {
@@ -250,6 +257,7 @@ TEST_F(ShapesTest, NothingToCopyIsSuccess) {
   Fill(target_, Place::kDevice, 3);
   for (const Extent extent :
        {Extent{0, 5, 2}, Extent{100, 0, 2}, Extent{100, 5, 0}}) {
+    if (TestsRunNatively() && extent.depth == 0) continue;  // not measured
     const CUDA_MEMCPY3D copy = Describe(device, end, extent, false);
     EXPECT_CU(cu().Memcpy3D(&copy));
     EXPECT_CU(cu().Memcpy3DAsync(&copy, stream_));
@@ -258,8 +266,10 @@ TEST_F(ShapesTest, NothingToCopyIsSuccess) {
     EXPECT_CU(cu().Memcpy2DUnaligned(&flat));
     EXPECT_CU(cu().Memcpy2DAsync(&flat, stream_));
   }
-  EXPECT_CU(cu().MemsetD2D8(target_.device, 100, 1, 0, 5));
-  EXPECT_CU(cu().MemsetD2D8(target_.device, 100, 1, 5, 0));
+  if (!TestsRunNatively()) {  // not measured
+    EXPECT_CU(cu().MemsetD2D8(target_.device, 100, 1, 0, 5));
+    EXPECT_CU(cu().MemsetD2D8(target_.device, 100, 1, 5, 0));
+  }
   const std::vector<char> now = Read(target_, Place::kDevice);
   EXPECT_EQ(WrongBytes(now.data(), kBytes, 3), 0u);
 }
@@ -281,7 +291,6 @@ TEST_F(ShapesTest, WhatIsWrongIsRefusedAndMovesNothing) {
       {"destination y", [](CUDA_MEMCPY3D& copy) { copy.dstY = 3; }},
       {"great pitch",
        [](CUDA_MEMCPY3D& copy) { copy.srcPitch = size_t{1} << 31; }},
-      {"level of detail", [](CUDA_MEMCPY3D& copy) { copy.srcLOD = 1; }},
       {"memory type",
        [](CUDA_MEMCPY3D& copy) {
          copy.srcMemoryType = static_cast<CUmemorytype>(9);
@@ -295,6 +304,14 @@ TEST_F(ShapesTest, WhatIsWrongIsRefusedAndMovesNothing) {
     EXPECT_EQ(cu().Memcpy3D(&copy), CUDA_ERROR_INVALID_VALUE) << what;
     EXPECT_EQ(cu().Memcpy3DAsync(&copy, stream_), CUDA_ERROR_INVALID_VALUE)
         << what;
+  }
+  if (!TestsRunNatively()) {  // documented as forbidden, not as refused
+    CUDA_MEMCPY3D copy = good;
+    copy.srcLOD = 1;
+    EXPECT_EQ(cu().Memcpy3D(&copy), CUDA_ERROR_INVALID_VALUE);
+    copy = good;
+    copy.srcHeight = 0;
+    EXPECT_EQ(cu().Memcpy3D(&copy), CUDA_ERROR_INVALID_VALUE);
   }
   for (const bool source : {true, false}) {
     CUDA_MEMCPY2D copy = Flat(good);
@@ -679,7 +696,7 @@ TEST_F(BatchTest, WhatIsWrongIsRefusedAndMovesNothing) {
     return cu().MemcpyBatchAsync12(dsts_, srcs_, sizes_, kCount, attributes,
                                    indices, attribute_count, &failed_, stream);
   };
-  EXPECT_EQ(call(&attributes_, &first_, 1, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_NE(call(&attributes_, &first_, 1, nullptr), CUDA_SUCCESS);
   EXPECT_EQ(call(&attributes_, &first_, 0, stream_), CUDA_ERROR_INVALID_VALUE);
   size_t second = 1;
   EXPECT_EQ(call(&attributes_, &second, 1, stream_), CUDA_ERROR_INVALID_VALUE);

@@ -26,7 +26,8 @@ namespace pinring {
 
 // X(Field, "symbol", oldest CUDA version whose form is asked for, kRequired or
 // kOptional, (parameters)). The signatures are written out because cuda.h
-// renames its functions to another form with every major version.
+// renames its functions to another form with every major version. A function
+// that is wanted in two forms has a field for each, with the version's number.
 #define PINRING_DRIVER_FUNCTIONS(X)                                           \
   X(Init, "cuInit", 2000, kRequired, (unsigned flags))                        \
   X(DriverGetVersion, "cuDriverGetVersion", 2020, kRequired, (int* version))  \

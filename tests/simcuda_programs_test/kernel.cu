@@ -9,6 +9,7 @@
 
 __constant__ int shift[4];
 __device__ int counter;
+__device__ int recorded;
 
 __global__ void Add(int* values, int count) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -53,12 +54,29 @@ int main() {
   int* address = nullptr;
   CHECK_OK(cudaGetSymbolAddress(reinterpret_cast<void**>(&address), counter));
   CHECK_OK(cudaMemset(address, 1, sizeof counter));
+  CHECK_OK(cudaDeviceSynchronize());
   cudaStream_t stream = nullptr;
   CHECK_OK(cudaStreamCreate(&stream));
   CHECK_OK(cudaMemcpyFromSymbolAsync(read, counter, sizeof counter, 0,
                                      cudaMemcpyDeviceToHost, stream));
   CHECK_OK(cudaStreamSynchronize(stream));
   CHECK(read[0] == 0x01010101);
+  // One that is first named in a capture does not break it.
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  int* pinned = reinterpret_cast<int*>(host);
+  *pinned = 77;
+  CHECK_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  CHECK_OK(cudaMemcpyToSymbolAsync(recorded, pinned, sizeof recorded, 0,
+                                   cudaMemcpyHostToDevice, stream));
+  CHECK_OK(cudaStreamEndCapture(stream, &graph));
+  CHECK_OK(cudaGraphInstantiateWithFlags(&exec, graph, 0));
+  CHECK_OK(cudaGraphLaunch(exec, stream));
+  CHECK_OK(cudaStreamSynchronize(stream));
+  CHECK_OK(cudaMemcpyFromSymbol(read, recorded, sizeof recorded));
+  CHECK(read[0] == 77);
+  CHECK_OK(cudaGraphExecDestroy(exec));
+  CHECK_OK(cudaGraphDestroy(graph));
   CHECK_OK(cudaStreamDestroy(stream));
   CHECK_FAILS(cudaErrorInvalidValue,
               cudaMemcpyToSymbol(shift, shifts, sizeof shifts, sizeof(int)));
