@@ -15,6 +15,15 @@ namespace {
 
 constexpr size_t kChunk = 64;
 
+void CarryOut(const Move& move) {
+  std::byte* const host = move.transfer->HostAt(move.offset);
+  if (move.transfer->direction == Direction::kHostToDevice) {
+    std::memcpy(move.slot, host, move.bytes);
+  } else {
+    std::memcpy(host, move.slot, move.bytes);
+  }
+}
+
 // A ring, its flags, and streams that are stepped by hand.
 class CoreTest : public testing::Test {
  protected:
@@ -45,7 +54,7 @@ class CoreTest : public testing::Test {
     TransferRequest request;
     request.direction = direction;
     request.host = host.data();
-    request.bytes = host.size();
+    request.shape = Shape::Flat(host.size());
     return core_->Publish(StreamKey{this, stream}, request).transfer;
   }
 
@@ -54,7 +63,7 @@ class CoreTest : public testing::Test {
     int moves = 0;
     Move move;
     while (core_->Take(0, nullptr, &move)) {
-      std::memcpy(move.to, move.from, move.bytes);
+      CarryOut(move);
       core_->Finish(move);
       ++moves;
     }
@@ -161,7 +170,7 @@ TEST_F(CoreTest, DrainedRisesInOrderWhenPiecesFinishOutOfOrder) {
   std::vector<Move> moves(4);
   for (Move& move : moves) {
     ASSERT_TRUE(core_->Take(0, nullptr, &move));
-    std::memcpy(move.to, move.from, move.bytes);
+    CarryOut(move);
   }
   core_->Finish(moves[3]);
   core_->Finish(moves[2]);
@@ -276,6 +285,43 @@ TEST_F(CoreTest, LostTransferKeepsItsSlotsInQuarantine) {
   core_->CheckInvariants();
 }
 
+// Rows with gaps are packed into the chunks; each chunk is whole rows.
+TEST_F(CoreTest, RowsArePackedIntoChunks) {
+  Make(Options(2, 2));
+  TransferRequest request;
+  request.shape = {10, 20, 1, {25, 0}, {16, 0}};
+  std::vector<std::byte> host = Random(request.shape.Extent({25, 0}));
+  request.host = host.data();
+  auto transfer = core_->Publish(StreamKey{this, 1}, request).transfer;
+  ASSERT_NE(transfer, nullptr);
+  ASSERT_EQ(transfer->chunks, 4u);  // of six rows in 64 bytes
+  EXPECT_TRUE(core_->TouchesHost(host.data() + host.size() - 1,
+                                 host.data() + host.size()));
+  EXPECT_FALSE(core_->TouchesHost(host.data() + host.size(),
+                                  host.data() + host.size() + 1));
+  Reach(*transfer);
+  for (uint32_t chunk = 0; chunk < transfer->chunks; ++chunk) {
+    Move move;
+    while (core_->Take(0, nullptr, &move)) {
+      GatherRows(transfer->shape, move.offset, move.bytes, host.data(),
+                 move.slot);
+      core_->Finish(move);
+    }
+    ASSERT_TRUE(AtLeast(flags_[transfer->line].permitted,
+                        transfer->ChunkSequence(chunk)));
+    const std::byte* slot = ring_.data() + transfer->ChunkSlot(chunk).offset;
+    const uint64_t offset = transfer->ChunkOffset(chunk);
+    ASSERT_EQ(offset % 10, 0u);
+    for (size_t i = 0; i < transfer->ChunkBytes(chunk); ++i) {
+      ASSERT_EQ(slot[i], *transfer->HostAt(offset + i));
+    }
+    flags_[transfer->line].done = transfer->ChunkSequence(chunk);
+  }
+  core_->Observe(0);
+  EXPECT_EQ(core_->outstanding(), 0u);
+  core_->CheckInvariants();
+}
+
 // Its source is read although the stream is still far from it, also where the
 // stream's other slots are taken.
 TEST_F(CoreTest, AnEarlyTransferGetsSlotsOfItsOwn) {
@@ -285,7 +331,7 @@ TEST_F(CoreTest, AnEarlyTransferGetsSlotsOfItsOwn) {
   auto first = Publish(1, Direction::kHostToDevice, first_host);
   TransferRequest request;
   request.host = early_host.data();
-  request.bytes = early_host.size();
+  request.shape = Shape::Flat(early_host.size());
   request.reads_early = true;
   auto early = core_->Publish(StreamKey{this, 1}, request).transfer;
   ASSERT_TRUE(first != nullptr && early != nullptr);
@@ -325,7 +371,9 @@ TEST_F(CoreTest, LosingAContextLosesItsTransfersOnly) {
   Make(Options(1, 2));
   std::vector<std::byte> host = Random(kChunk);
   int other = 0;
-  TransferRequest request{Direction::kHostToDevice, host.data(), host.size()};
+  TransferRequest request;
+  request.host = host.data();
+  request.shape = Shape::Flat(host.size());
   auto mine = core_->Publish(StreamKey{this, 1}, request).transfer;
   auto theirs = core_->Publish(StreamKey{&other, 1}, request).transfer;
   ASSERT_TRUE(mine != nullptr && theirs != nullptr);
@@ -365,7 +413,7 @@ TEST_F(CoreTest, EveryStreamOfAThousandGetsASlotOfTheDefaultRing) {
   // No byte of the ring is touched here.
   Core core(options, nullptr, flags_.get());
   TransferRequest request;
-  request.bytes = size_t{1} << 20;
+  request.shape = Shape::Flat(size_t{1} << 20);
   size_t streams = 0;
   while (core.Publish(StreamKey{this, streams}, request).transfer != nullptr) {
     ++streams;

@@ -1,5 +1,5 @@
 // Copies whose source may be read before the stream gets there, among copies
-// whose source may not, under seeded schedules.
+// whose source may not, of every shape, under seeded schedules.
 
 #include <atomic>
 #include <cstring>
@@ -44,6 +44,7 @@ class AccessRun {
   int copies() const { return copies_; }
 
  private:
+  static constexpr auto kGap = std::byte{0xe1};
   static constexpr int kStreams = 2;
   static constexpr int kCopies = 6;
 
@@ -58,12 +59,19 @@ class AccessRun {
     std::vector<CUdeviceptr> devices(kCopies);
     std::vector<Fill> fills(kCopies);
     std::vector<bool> copied(kCopies), copied_back(kCopies);
+    std::vector<Shape> shapes(kCopies);
     for (size_t i = 0; i < kCopies; ++i) {
-      const size_t bytes = 1 + Pick(4000);
+      shapes[i] = RandomShape();
+      const size_t bytes = shapes[i].Extent(shapes[i].host);
+      const size_t device_bytes = shapes[i].Extent(shapes[i].device);
       expected[i] = bench_.RandomBytes(bytes);
       sources[i] = bench_.RandomBytes(bytes);
-      results[i] = bench_.RandomBytes(bytes);
-      devices[i] = bench_.NewMemory(bytes);
+      results[i].assign(bytes, kGap);
+      devices[i] = bench_.NewMemory(device_bytes);
+      bench_.Must(bench_.driver().MemsetD8Async(
+                      devices[i], static_cast<unsigned char>(kGap),
+                      device_bytes, stream),
+                  "memset");
       const HostAccess access = static_cast<HostAccess>(Pick(3));
       if (access == HostAccess::kInStreamOrder) {
         fills[i] = {&sources[i], expected[i]};
@@ -78,26 +86,56 @@ class AccessRun {
       } else {
         sources[i] = expected[i];
       }
-      copied[i] = Done(bench_.Copy(Direction::kHostToDevice, sources[i],
-                                   devices[i], stream, access));
+      copied[i] = Done(bench_.CopyShape(Direction::kHostToDevice, sources[i],
+                                        devices[i], shapes[i], stream, access));
       if (access == HostAccess::kDuringCall) {
         std::memset(sources[i].data(), 0x5a, bytes);
       }
       copied_back[i] =
           copied[i] && Pick(2) == 0 &&
-          Done(bench_.Copy(Direction::kDeviceToHost, results[i], devices[i],
-                           stream, static_cast<HostAccess>(Pick(3))));
+          Done(bench_.CopyShape(Direction::kDeviceToHost, results[i],
+                                devices[i], shapes[i], stream,
+                                static_cast<HostAccess>(Pick(3))));
     }
     bench_.Must(bench_.driver().StreamSynchronize(stream), "synchronize");
     for (size_t i = 0; i < kCopies; ++i) {
+      const Shape& shape = shapes[i];
       const std::string which = absl::StrCat("copy ", i, " of stream ", index);
-      if (copied[i]) bench_.Expect(expected[i], devices[i], which);
-      if (copied_back[i] && results[i] != expected[i]) {
-        bench_.Wrong(absl::StrCat("wrong bytes on the way back: ", which));
+      if (copied[i]) {
+        std::vector<std::byte> there(shape.Extent(shape.device), kGap);
+        for (uint64_t at = 0; at < shape.bytes(); ++at) {
+          there[shape.At(at, shape.device)] =
+              expected[i][shape.At(at, shape.host)];
+        }
+        bench_.Expect(there, devices[i], which);
+      }
+      if (copied_back[i]) {
+        std::vector<std::byte> back(shape.Extent(shape.host), kGap);
+        for (uint64_t at = 0; at < shape.bytes(); ++at) {
+          const uint64_t place = shape.At(at, shape.host);
+          back[place] = expected[i][place];
+        }
+        if (results[i] != back) {
+          bench_.Wrong(absl::StrCat("wrong bytes on the way back: ", which));
+        }
       }
       bench_.engine().WaitForHost(sources[i].data(), sources[i].size());
       bench_.engine().WaitForHost(results[i].data(), results[i].size());
     }
+  }
+
+  // In one piece, or with gaps; rows longer than a chunk, many to one, slices.
+  Shape RandomShape() {
+    if (Pick(3) == 0) return Shape::Flat(1 + Pick(4000));
+    Shape shape;
+    shape.width = 1 + Pick(Pick(4) == 0 ? 1500 : 200);
+    shape.height = 1 + Pick(8);
+    shape.depth = Pick(2) == 0 ? 1 : 1 + Pick(3);
+    for (Pitch* pitch : {&shape.host, &shape.device}) {
+      pitch->row = shape.width + Pick(30);
+      pitch->slice = pitch->row * (shape.height + Pick(2));
+    }
+    return Simplified(shape);
   }
 
   bool Done(const absl::Status& status) {

@@ -195,8 +195,8 @@ class Runner {
         state.buffers[static_cast<size_t>(step.index)] + step.offset;
     const CUstream stream = wait ? nullptr : state.stream;
     if (settings_.staged && !state.registered) {
-      absl::StatusOr<CopyResult> result = engine_->Copy(
-          CopyRequest{direction, host, device, step.bytes, stream, wait});
+      absl::StatusOr<CopyResult> result = engine_->Copy(CopyRequest{
+          direction, host, device, Shape::Flat(step.bytes), stream, wait});
       PINRING_CHECK(result.ok(), result.status().ToString().c_str());
       if (result->outcome == CopyOutcome::kDeferred ||
           result->outcome == CopyOutcome::kIdle ||

@@ -6,10 +6,11 @@
 // the other functions that give or take host memory then mean those below,
 // which have the same overloads, templates and default arguments:
 //   * Allocation, free and queries of pinned memory are pinring's.
-//   * 1D copies from or to a staged block are pinring's. All other copies go
-//     to the program's own runtime as they are, after one look-up.
-//   * Copies of other shapes (2D, 3D, arrays, symbols, batches, graph nodes)
-//     and memsets pin the staged blocks that they touch ("promote"), then go to
+//   * Copies in one, two and three dimensions from or to a staged block are
+//     pinring's. Copies that touch none go to the program's own runtime as they
+//     are, after a look-up.
+//   * Copies of arrays, symbols and batches, nodes of graphs built by hand, and
+//     memsets pin the staged blocks that they touch ("promote"), then go to
 //     the runtime: right, but the block counts as pinned until it is freed.
 //   * cudaGetLastError and cudaPeekAtLastError report pinring's errors too.
 //
@@ -167,6 +168,86 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyAsync)(
                             PINRING_COMPAT_STREAM(stream));
 }
 
+// --- 2D and 3D copies ------------------------------------------------------
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2D)(
+    void* dst, size_t dst_pitch, const void* src, size_t src_pitch,
+    size_t width, size_t height, enum cudaMemcpyKind kind) {
+  cudaError_t error = cudaSuccess;
+  if (pinringGetBlockKind(dst) != pinringBlockStaged &&
+      pinringGetBlockKind(src) != pinringBlockStaged) {
+    return cudaMemcpy2D(dst, dst_pitch, src, src_pitch, width, height, kind);
+  }
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  if (error != cudaSuccess) return error;
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+  error = pinringMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, height,
+                               kind, cudaStreamPerThread);
+  return error != cudaSuccess ? error
+                              : cudaStreamSynchronize(cudaStreamPerThread);
+#else
+  return pinringMemcpy2D(dst, dst_pitch, src, src_pitch, width, height, kind);
+#endif
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DAsync)(
+    void* dst, size_t dst_pitch, const void* src, size_t src_pitch,
+    size_t width, size_t height, enum cudaMemcpyKind kind,
+    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  cudaError_t error = cudaSuccess;
+  if (pinringGetBlockKind(dst) != pinringBlockStaged &&
+      pinringGetBlockKind(src) != pinringBlockStaged) {
+    return cudaMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, height,
+                             kind, stream);
+  }
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  if (error != cudaSuccess) return error;
+  return pinringMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, height,
+                              kind, PINRING_COMPAT_STREAM(stream));
+}
+
+// Copies from and to arrays are the runtime's; their blocks are pinned first.
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3DAsync)(
+    const struct cudaMemcpy3DParms* copy,
+    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  cudaError_t error = cudaSuccess;
+  if (copy == NULL ||
+      (pinringGetBlockKind(copy->dstPtr.ptr) != pinringBlockStaged &&
+       pinringGetBlockKind(copy->srcPtr.ptr) != pinringBlockStaged)) {
+    return cudaMemcpy3DAsync(copy, stream);
+  }
+  if (copy->srcArray != NULL || copy->dstArray != NULL) {
+    error = PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
+    return error != cudaSuccess ? error : cudaMemcpy3DAsync(copy, stream);
+  }
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  if (error != cudaSuccess) return error;
+  return pinringMemcpy3DAsync(copy, PINRING_COMPAT_STREAM(stream));
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3D)(
+    const struct cudaMemcpy3DParms* copy) {
+  cudaError_t error = cudaSuccess;
+  if (copy == NULL ||
+      (pinringGetBlockKind(copy->dstPtr.ptr) != pinringBlockStaged &&
+       pinringGetBlockKind(copy->srcPtr.ptr) != pinringBlockStaged)) {
+    return cudaMemcpy3D(copy);
+  }
+  if (copy->srcArray != NULL || copy->dstArray != NULL) {
+    error = PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
+    return error != cudaSuccess ? error : cudaMemcpy3D(copy);
+  }
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  if (error != cudaSuccess) return error;
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+  error = pinringMemcpy3DAsync(copy, cudaStreamPerThread);
+  return error != cudaSuccess ? error
+                              : cudaStreamSynchronize(cudaStreamPerThread);
+#else
+  return pinringMemcpy3D(copy);
+#endif
+}
+
 // --- Errors ----------------------------------------------------------------
 
 // Both are asked, so that neither is left behind.
@@ -181,7 +262,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(PeekAtLastError)(void) {
   return ours != cudaSuccess ? ours : cudaPeekAtLastError();
 }
 
-// --- Copies of other shapes, and memsets: pinned first ---------------------
+// --- Other copies, and memsets: pinned first -------------------------------
 
 // cudaMemcpyToArray and cudaMemcpyFromArray are deprecated, which is for their
 // callers to hear.
@@ -197,15 +278,6 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(PeekAtLastError)(void) {
 #pragma warning(push)
 #pragma warning(disable : 4996)
 #endif
-
-PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2D)(
-    void* dst, size_t dst_pitch, const void* src, size_t src_pitch,
-    size_t width, size_t height, enum cudaMemcpyKind kind) {
-  const cudaError_t error = PINRING_COMPAT_NAME(PinBoth)(dst, src);
-  return error != cudaSuccess ? error
-                              : cudaMemcpy2D(dst, dst_pitch, src, src_pitch,
-                                             width, height, kind);
-}
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DToArray)(
     cudaArray_t dst, size_t x, size_t y, const void* src, size_t src_pitch,
@@ -240,15 +312,6 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyFromArray)(
   return error != cudaSuccess
              ? error
              : cudaMemcpyFromArray(dst, src, x, y, bytes, kind);
-}
-
-PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3D)(
-    const struct cudaMemcpy3DParms* copy) {
-  const cudaError_t error =
-      copy == NULL
-          ? cudaSuccess
-          : PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
-  return error != cudaSuccess ? error : cudaMemcpy3D(copy);
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3DPeer)(
@@ -286,17 +349,6 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset3D)(
     struct cudaPitchedPtr dst, int value, struct cudaExtent extent) {
   const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst.ptr);
   return error != cudaSuccess ? error : cudaMemset3D(dst, value, extent);
-}
-
-PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DAsync)(
-    void* dst, size_t dst_pitch, const void* src, size_t src_pitch,
-    size_t width, size_t height, enum cudaMemcpyKind kind,
-    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
-  const cudaError_t error = PINRING_COMPAT_NAME(PinBoth)(dst, src);
-  return error != cudaSuccess
-             ? error
-             : cudaMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, height,
-                                 kind, stream);
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DToArrayAsync)(
@@ -337,16 +389,6 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyFromArrayAsync)(
   return error != cudaSuccess
              ? error
              : cudaMemcpyFromArrayAsync(dst, src, x, y, bytes, kind, stream);
-}
-
-PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3DAsync)(
-    const struct cudaMemcpy3DParms* copy,
-    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
-  const cudaError_t error =
-      copy == NULL
-          ? cudaSuccess
-          : PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
-  return error != cudaSuccess ? error : cudaMemcpy3DAsync(copy, stream);
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3DPeerAsync)(

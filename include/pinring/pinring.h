@@ -159,6 +159,31 @@ PINRING_API cudaError_t pinringMemcpyAsync(void* dst, const void* src,
                                            enum cudaMemcpyKind kind,
                                            cudaStream_t stream);
 
+// As cudaMemcpy2D and cudaMemcpy2DAsync: `height` rows of `width` bytes, whose
+// beginnings are a pitch apart. What lies between the rows is not written. Rows
+// are packed into the ring, many to a chunk.
+//
+// Errors: as pinringMemcpy and pinringMemcpyAsync, and
+// cudaErrorInvalidPitchValue (a row is longer than a pitch).
+PINRING_API cudaError_t pinringMemcpy2D(void* dst, size_t dst_pitch,
+                                        const void* src, size_t src_pitch,
+                                        size_t width, size_t height,
+                                        enum cudaMemcpyKind kind);
+PINRING_API cudaError_t pinringMemcpy2DAsync(void* dst, size_t dst_pitch,
+                                             const void* src, size_t src_pitch,
+                                             size_t width, size_t height,
+                                             enum cudaMemcpyKind kind,
+                                             cudaStream_t stream);
+
+// As cudaMemcpy3D and cudaMemcpy3DAsync between addresses. Arrays are not
+// copied: promote the block, and use the runtime's function.
+//
+// Errors: as pinringMemcpy2D, and cudaErrorInvalidValue (null, an array, no
+// address, rows or slices beyond their pitch).
+PINRING_API cudaError_t pinringMemcpy3D(const struct cudaMemcpy3DParms* copy);
+PINRING_API cudaError_t
+pinringMemcpy3DAsync(const struct cudaMemcpy3DParms* copy, cudaStream_t stream);
+
 // When pinringCopyAsync may access host memory: the values and the meaning of
 // cudaMemcpySrcAccessOrder, for sources and destinations in host memory.
 enum pinringAccess {

@@ -44,11 +44,20 @@ class Instance {
   // Errors: kInvalidArgument, for options that contradict each other.
   static absl::StatusOr<std::unique_ptr<Instance>> Create(
       const Driver* driver, const Options& options, AddressMap* blocks);
+  // Rows of a copy, and how they lie at each end.
+  struct Rows {
+    uint64_t width = 0;
+    uint64_t height = 1;
+    uint64_t depth = 1;
+    Pitch dst;
+    Pitch src;
+  };
   // One copy that the program asked for.
   struct Copy {
     void* dst = nullptr;
     const void* src = nullptr;
     size_t bytes = 0;
+    const Rows* rows = nullptr;  // null: `bytes` bytes in one piece
     cudaMemcpyKind kind = cudaMemcpyDefault;
     CUstream stream = nullptr;
     bool wait = false;
@@ -85,6 +94,9 @@ class Instance {
                       .kind = kind,
                       .stream = stream});
   }
+  // As cudaMemcpy3D and cudaMemcpy3DAsync between addresses: copy.rows, each
+  // of them no longer than its pitches. copy.bytes is of no account.
+  absl::Status MemcpyRows(const Copy& copy);
   // The same, but pageable memory of the program's own goes through the ring
   // too.
   absl::Status CopyPageable(const Copy& copy);
@@ -119,6 +131,7 @@ class Instance {
            const copy::KernelSet& kernels, AddressMap* blocks);
 
   absl::Status CopyBlock(const Copy& copy);
+  CUresult CallCopy(const Copy& copy, bool sync) const;
   // `block` is null for pageable memory of the program's own.
   absl::Status CopyStaged(const Copy& copy, Block* block, Direction direction);
   absl::Status CopyWithoutRing(const Copy& copy, Block* block,

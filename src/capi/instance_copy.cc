@@ -2,7 +2,9 @@
 // the ring cannot take it.
 
 #include <cstdint>
+#include <cstring>
 
+#include "absl/numeric/int128.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -59,7 +61,68 @@ CopyPath UsagePath(CopyOutcome outcome) {
   }
 }
 
+// The shape of a copy whose source (to the device) or destination (to the host)
+// is the host's end.
+Shape ShapeOf(const Instance::Copy& copy, Direction direction) {
+  if (copy.rows == nullptr) return Shape::Flat(copy.bytes);
+  const Instance::Rows& rows = *copy.rows;
+  const bool in = direction == Direction::kHostToDevice;
+  return {rows.width, rows.height, rows.depth, in ? rows.src : rows.dst,
+          in ? rows.dst : rows.src};
+}
+
+// How far the copy reaches at its host's end.
+size_t ExtentOf(const Instance::Copy& copy, Direction direction) {
+  const Shape shape = ShapeOf(copy, direction);
+  return static_cast<size_t>(shape.Extent(shape.host));
+}
+
+// Whether the last byte of the rows is beyond what 64 bits can say.
+bool Overflows(const Instance::Rows& rows, const Pitch& pitch) {
+  const auto last = [](uint64_t count, uint64_t step) {
+    return absl::uint128(count - 1) * step;
+  };
+  const absl::uint128 extent =
+      last(rows.depth, pitch.slice) + last(rows.height, pitch.row) + rows.width;
+  const absl::uint128 bytes =
+      absl::uint128(rows.width) * rows.height * rows.depth;
+  return extent > INT64_MAX || bytes > INT64_MAX ||
+         absl::uint128(rows.width) * rows.height > INT64_MAX;
+}
+
+// Either end of a copy in the driver's words: it finds out what is there.
+template <typename DriverCopy>
+void SetEnds(const Instance::Copy& copy, DriverCopy* out) {
+  out->srcMemoryType = CU_MEMORYTYPE_UNIFIED;
+  out->srcDevice = DeviceAddress(copy.src);
+  out->srcPitch = copy.rows->src.row;
+  out->dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+  out->dstDevice = DeviceAddress(copy.dst);
+  out->dstPitch = copy.rows->dst.row;
+  out->WidthInBytes = copy.rows->width;
+  out->Height = copy.rows->height;
+}
+
 }  // namespace
+
+absl::Status Instance::MemcpyRows(const Copy& copy) {
+  const Rows& rows = *copy.rows;
+  if (rows.width == 0 || rows.height == 0 || rows.depth == 0) {
+    return absl::OkStatus();
+  }
+  for (const Pitch& pitch : {rows.dst, rows.src}) {
+    // The driver would say so too, but after this had been computed with.
+    if (Overflows(rows, pitch)) {
+      return InvalidValue(absl::StrCat("a copy of ", rows.depth, " slices of ",
+                                       rows.height, " rows of ", rows.width,
+                                       " bytes with a pitch of ", pitch.row,
+                                       " reaches beyond all addresses"));
+    }
+  }
+  Copy counted = copy;
+  counted.bytes = static_cast<size_t>(rows.width * rows.height * rows.depth);
+  return CopyBlock(counted);
+}
 
 absl::Status Instance::CopyBlock(const Copy& copy) {
   if (copy.bytes == 0) return absl::OkStatus();
@@ -68,11 +131,17 @@ absl::Status Instance::CopyBlock(const Copy& copy) {
   }
   const BlockUse to = memory_.UseStaged(copy.dst);
   const BlockUse from = memory_.UseStaged(copy.src);
-  if (to && !to->ContainsRange(DeviceAddress(copy.dst), copy.bytes)) {
-    return OutOfRange(*to, copy.dst, copy.bytes);
+  if (to) {
+    const size_t bytes = ExtentOf(copy, Direction::kDeviceToHost);
+    if (!to->ContainsRange(DeviceAddress(copy.dst), bytes)) {
+      return OutOfRange(*to, copy.dst, bytes);
+    }
   }
-  if (from && !from->ContainsRange(DeviceAddress(copy.src), copy.bytes)) {
-    return OutOfRange(*from, copy.src, copy.bytes);
+  if (from) {
+    const size_t bytes = ExtentOf(copy, Direction::kHostToDevice);
+    if (!from->ContainsRange(DeviceAddress(copy.src), bytes)) {
+      return OutOfRange(*from, copy.src, bytes);
+    }
   }
   if (to && from) {
     return CopyNatively(copy, CopyDirection::kHostToHost, CopyPath::kPassed);
@@ -163,7 +232,7 @@ absl::Status Instance::CopyStaged(const Copy& copy, Block* block,
       engine_.Copy({.direction = direction,
                     .host = in ? const_cast<void*>(copy.src) : copy.dst,
                     .device = DeviceAddress(in ? copy.dst : copy.src),
-                    .bytes = copy.bytes,
+                    .shape = Simplified(ShapeOf(copy, direction)),
                     .stream = copy.stream,
                     .wait = copy.wait,
                     .access = copy.access});
@@ -275,13 +344,8 @@ absl::Status Instance::CopyAsPageable(const Copy& copy, Direction direction,
 absl::Status Instance::CopyNatively(const Copy& copy, CopyDirection direction,
                                     CopyPath path) {
   const bool sync = copy.wait && IsLegacyStream(copy.stream);
-  absl::Status status = CallDriver(sync ? "cuMemcpy" : "cuMemcpyAsync", [&] {
-    return sync ? driver_.Memcpy(DeviceAddress(copy.dst),
-                                 DeviceAddress(copy.src), copy.bytes)
-                : driver_.MemcpyAsync(DeviceAddress(copy.dst),
-                                      DeviceAddress(copy.src), copy.bytes,
-                                      copy.stream);
-  });
+  absl::Status status = CallDriver(sync ? "cuMemcpy" : "cuMemcpyAsync",
+                                   [&] { return CallCopy(copy, sync); });
   if (!status.ok()) return status;
   ledger_.Copied(direction, path, copy.bytes);
   // The driver accesses pinned memory in stream order.
@@ -290,6 +354,32 @@ absl::Status Instance::CopyNatively(const Copy& copy, CopyDirection direction,
                         "cuStreamSynchronize");
   }
   return status;
+}
+
+CUresult Instance::CallCopy(const Copy& copy, bool sync) const {
+  if (copy.rows == nullptr) {
+    return sync ? driver_.Memcpy(DeviceAddress(copy.dst),
+                                 DeviceAddress(copy.src), copy.bytes)
+                : driver_.MemcpyAsync(DeviceAddress(copy.dst),
+                                      DeviceAddress(copy.src), copy.bytes,
+                                      copy.stream);
+  }
+  const Rows& rows = *copy.rows;
+  if (rows.depth == 1) {
+    CUDA_MEMCPY2D rectangle;
+    std::memset(&rectangle, 0, sizeof(rectangle));
+    SetEnds(copy, &rectangle);
+    return sync ? driver_.Memcpy2DUnaligned(&rectangle)
+                : driver_.Memcpy2DAsync(&rectangle, copy.stream);
+  }
+  CUDA_MEMCPY3D box;
+  std::memset(&box, 0, sizeof(box));
+  SetEnds(copy, &box);
+  box.srcHeight = rows.src.row == 0 ? 0 : rows.src.slice / rows.src.row;
+  box.dstHeight = rows.dst.row == 0 ? 0 : rows.dst.slice / rows.dst.row;
+  box.Depth = rows.depth;
+  return sync ? driver_.Memcpy3D(&box)
+              : driver_.Memcpy3DAsync(&box, copy.stream);
 }
 
 bool Instance::DevicesUseHostPageTables() {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "src/capi/addresses.h"
 #include "src/capi/default_instance.h"
@@ -124,6 +125,87 @@ cudaError_t CheckKind(size_t bytes, const cudaMemcpyKind& kind, Copy copy) {
                          "the direction is none of cudaMemcpyKind");
 }
 
+cudaError_t CopyRows(void* dst, const void* src, const Instance::Rows& rows,
+                     const cudaMemcpyKind& kind, cudaStream_t stream,
+                     bool wait) {
+  const bool nothing = rows.width == 0 || rows.height == 0 || rows.depth == 0;
+  return CheckKind(nothing ? 0 : 1, kind, [&](cudaMemcpyKind checked) {
+    return WithOwner(dst, src, [&](Instance& instance) {
+      return instance.MemcpyRows({.dst = dst,
+                                  .src = src,
+                                  .rows = &rows,
+                                  .kind = checked,
+                                  .stream = stream,
+                                  .wait = wait});
+    });
+  });
+}
+
+cudaError_t CopyRectangle(void* dst, size_t dst_pitch, const void* src,
+                          size_t src_pitch, size_t width, size_t height,
+                          const cudaMemcpyKind& kind, cudaStream_t stream,
+                          bool wait) {
+  if (height > 0 && (width > dst_pitch || width > src_pitch)) {
+    return LastError::Keep(
+        cudaErrorInvalidPitchValue,
+        absl::StrCat("rows of ", width, " bytes do not fit into pitches of ",
+                     dst_pitch, " (destination) and ", src_pitch, " (source)"));
+  }
+  return CopyRows(dst, src,
+                  {.width = width,
+                   .height = height,
+                   .depth = 1,
+                   .dst = {dst_pitch, 0},
+                   .src = {src_pitch, 0}},
+                  kind, stream, wait);
+}
+
+// Where a copy's first byte lies, and its pitches.
+std::byte* Start(const cudaPitchedPtr& pointer, const cudaPos& position,
+                 pinring::Pitch* pitch) {
+  *pitch = {pointer.pitch, pointer.pitch * pointer.ysize};
+  return static_cast<std::byte*>(pointer.ptr) + position.z * pitch->slice +
+         position.y * pitch->row + position.x;
+}
+
+// A box that reaches over the edges of what it is cut out of.
+bool Outside(const cudaPitchedPtr& pointer, const cudaPos& position,
+             const cudaExtent& extent) {
+  return position.x > pointer.pitch ||
+         extent.width > pointer.pitch - position.x ||
+         (extent.depth > 1 && (position.y > pointer.ysize ||
+                               extent.height > pointer.ysize - position.y));
+}
+
+cudaError_t CopyBox(const cudaMemcpy3DParms* copy, cudaStream_t stream,
+                    bool wait) {
+  if (copy == nullptr) return Report(InvalidValue("the parameters are null"));
+  if (copy->srcArray != nullptr || copy->dstArray != nullptr) {
+    return Report(InvalidValue(
+        "arrays are not copied through the ring: call pinringPromote for the "
+        "block, then cudaMemcpy3D"));
+  }
+  const cudaExtent& extent = copy->extent;
+  if (extent.width == 0 || extent.height == 0 || extent.depth == 0) {
+    return cudaSuccess;
+  }
+  if (Outside(copy->srcPtr, copy->srcPos, extent) ||
+      Outside(copy->dstPtr, copy->dstPos, extent)) {
+    return Report(InvalidValue(
+        absl::StrCat("a box of ", extent.width, " bytes, ", extent.height,
+                     " rows and ", extent.depth,
+                     " slices reaches over the pitch or the height of its "
+                     "source or destination")));
+  }
+  Instance::Rows rows;
+  rows.width = extent.width;
+  rows.height = extent.height;
+  rows.depth = extent.depth;
+  const std::byte* src = Start(copy->srcPtr, copy->srcPos, &rows.src);
+  std::byte* dst = Start(copy->dstPtr, copy->dstPos, &rows.dst);
+  return CopyRows(dst, src, rows, copy->kind, stream, wait);
+}
+
 }  // namespace
 
 extern "C" {
@@ -174,6 +256,30 @@ cudaError_t pinringMemcpyAsync(void* dst, const void* src, size_t bytes,
       return instance.MemcpyAsync(dst, src, bytes, checked, stream);
     });
   });
+}
+
+cudaError_t pinringMemcpy2D(void* dst, size_t dst_pitch, const void* src,
+                            size_t src_pitch, size_t width, size_t height,
+                            enum cudaMemcpyKind kind) {
+  return CopyRectangle(dst, dst_pitch, src, src_pitch, width, height, kind,
+                       nullptr, true);
+}
+
+cudaError_t pinringMemcpy2DAsync(void* dst, size_t dst_pitch, const void* src,
+                                 size_t src_pitch, size_t width, size_t height,
+                                 enum cudaMemcpyKind kind,
+                                 cudaStream_t stream) {
+  return CopyRectangle(dst, dst_pitch, src, src_pitch, width, height, kind,
+                       stream, false);
+}
+
+cudaError_t pinringMemcpy3D(const struct cudaMemcpy3DParms* copy) {
+  return CopyBox(copy, nullptr, true);
+}
+
+cudaError_t pinringMemcpy3DAsync(const struct cudaMemcpy3DParms* copy,
+                                 cudaStream_t stream) {
+  return CopyBox(copy, stream, false);
 }
 
 cudaError_t pinringCopyAsync(void* dst, const void* src, size_t bytes,

@@ -45,13 +45,14 @@ Core::Published Core::Publish(const StreamKey& stream,
     owner = fresh.get();
   }
 
+  const uint64_t bytes = request.shape.bytes();
   const bool early =
       request.reads_early && request.direction == Direction::kHostToDevice;
   Group extra;
   bool shared_out = false;
   if (!options_.share_slots_for_test) {
     Demand demand;
-    demand.transfer_bytes = static_cast<size_t>(request.bytes);
+    demand.transfer_bytes = static_cast<size_t>(bytes);
     demand.idle = request.idle;
     demand.waits = request.waits;
     demand.streams = NoteCrowd(by_key_.size() + (fresh != nullptr ? 1 : 0),
@@ -68,8 +69,8 @@ Core::Published Core::Publish(const StreamKey& stream,
         TakeShare(DivideRing(options_.division, demand, supply), &extra);
     if (shared_out) owner->groups.push_back(std::move(extra));
   }
-  Group* group = early && shared_out ? &owner->groups.back()
-                                     : ChooseGroup(*owner, request.bytes);
+  Group* group =
+      early && shared_out ? &owner->groups.back() : ChooseGroup(*owner, bytes);
   auto give_up = [&](Refusal refusal) {
     if (fresh != nullptr) {
       for (const Group& taken : owner->groups) GiveGroup(taken);
@@ -84,15 +85,16 @@ Core::Published Core::Publish(const StreamKey& stream,
     // have too few to overlap.
     constexpr size_t kChunksAtLeast = 4;
     constexpr size_t kWorthCutting = size_t{256} << 10;
-    const size_t cut = std::max(
-        (static_cast<size_t>(std::min<uint64_t>(request.bytes, SIZE_MAX / 2)) /
-             kChunksAtLeast +
-         4095) &
-            ~size_t{4095},
-        kWorthCutting);
+    const size_t cut =
+        std::max((static_cast<size_t>(std::min<uint64_t>(bytes, SIZE_MAX / 2)) /
+                      kChunksAtLeast +
+                  4095) &
+                     ~size_t{4095},
+                 kWorthCutting);
     chunk_bytes = std::min(chunk_bytes, cut);
   }
-  const uint64_t chunks = (request.bytes + chunk_bytes - 1) / chunk_bytes;
+  const Cut cut = CutIntoChunks(request.shape, chunk_bytes);
+  const uint64_t chunks = cut.chunks;
   if (request.prefilled && (chunks != 1 || !UseOver(group->last[group->next])))
     return give_up(Refusal::kNoSlot);
   if (!request.idle && !request.waits && options_.division.slot_bytes == 0 &&
@@ -104,8 +106,9 @@ Core::Published Core::Publish(const StreamKey& stream,
   auto transfer = std::make_shared<Transfer>();
   transfer->direction = request.direction;
   transfer->host = request.host;
-  transfer->bytes = request.bytes;
-  transfer->chunk_bytes = chunk_bytes;
+  transfer->shape = request.shape;
+  transfer->bytes = bytes;
+  transfer->cut = cut;
   transfer->chunks = static_cast<uint32_t>(chunks);
   transfer->end = transfer->chunks;
   transfer->context = stream.context;
@@ -484,12 +487,10 @@ bool Core::TakeFrom(Owner& owner, uint64_t now_nanos, Move* move) {
     const size_t chunk_bytes = transfer->ChunkBytes(chunk);
     const size_t bytes =
         std::min(options_.piece_bytes, chunk_bytes - transfer->claim_offset);
-    std::byte* const slot =
-        ring_ + transfer->ChunkSlot(chunk).offset + transfer->claim_offset;
-    std::byte* const host =
-        transfer->host + transfer->ChunkOffset(chunk) + transfer->claim_offset;
-    const bool in = transfer->direction == Direction::kHostToDevice;
-    *move = Move{transfer, chunk, in ? slot : host, in ? host : slot, bytes};
+    *move = Move{
+        transfer, chunk, transfer->ChunkOffset(chunk) + transfer->claim_offset,
+        ring_ + transfer->ChunkSlot(chunk).offset + transfer->claim_offset,
+        bytes};
     ++transfer->moves_in_progress;
     transfer->claim_offset += bytes;
     if (transfer->claim_offset == chunk_bytes) {
@@ -604,7 +605,9 @@ Core::Owner* Core::OwnerOf(const Transfer& transfer) const {
 bool Core::TouchesHost(const std::byte* begin, const std::byte* end) const {
   const auto touches = [&](const std::shared_ptr<Transfer>& transfer) {
     return (!transfer->lost || transfer->moves_in_progress > 0) &&
-           transfer->host < end && begin < transfer->host + transfer->bytes;
+           transfer->host < end &&
+           begin <
+               transfer->host + transfer->shape.Extent(transfer->shape.host);
   };
   if (std::any_of(lost_.begin(), lost_.end(), touches)) return true;
   return std::any_of(

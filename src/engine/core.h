@@ -53,7 +53,7 @@ struct CoreOptions {
 struct TransferRequest {
   Direction direction = Direction::kHostToDevice;
   std::byte* host = nullptr;
-  uint64_t bytes = 0;
+  Shape shape;        // not empty
   bool idle = false;  // see Demand
   bool waits = false;
   uint64_t now_nanos = 0;    // on any clock, or none
@@ -66,8 +66,8 @@ struct TransferRequest {
 struct Move {
   std::shared_ptr<Transfer> transfer;
   uint32_t chunk = 0;
-  std::byte* to = nullptr;
-  const std::byte* from = nullptr;
+  uint64_t offset = 0;  // of the transfer's packed bytes
+  std::byte* slot = nullptr;
   size_t bytes = 0;
 };
 

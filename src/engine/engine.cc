@@ -57,6 +57,20 @@ CUstreamBatchMemOpParams WaitOperation(CUdeviceptr address, Sequence value) {
   return operation;
 }
 
+// A copy between a slot and the device, in the driver's words.
+template <typename DriverCopy>
+void SetEnds(bool in, std::byte* slot, CUdeviceptr device, DriverCopy* copy) {
+  copy->srcMemoryType = in ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  copy->dstMemoryType = in ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+  if (in) {
+    copy->srcHost = slot;
+    copy->dstDevice = device;
+  } else {
+    copy->srcDevice = device;
+    copy->dstHost = slot;
+  }
+}
+
 }  // namespace
 
 // Makes a context current, and internal calls legal while another stream of the
@@ -370,7 +384,8 @@ absl::StatusOr<StreamKey> Engine::KeyOf(CUstream stream,
 absl::Status Engine::CheckDeviceRange(const CopyRequest& request,
                                       bool* device_memory) const {
   CUdeviceptr address = request.device;
-  const CUdeviceptr end = request.device + request.bytes;
+  const uint64_t bytes = request.shape.Extent(request.shape.device);
+  const CUdeviceptr end = request.device + bytes;
   *device_memory = false;
   if (end < request.device)
     return CudaStatus(CUDA_ERROR_INVALID_VALUE,
@@ -394,7 +409,7 @@ absl::Status Engine::CheckDeviceRange(const CopyRequest& request,
       if (address == request.device) return absl::OkStatus();
       return CudaStatus(
           CUDA_ERROR_INVALID_VALUE,
-          absl::StrCat("a copy of ", request.bytes,
+          absl::StrCat("a copy over ", bytes,
                        " bytes that leaves its device memory after ",
                        address - request.device));
     }
@@ -412,7 +427,8 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request,
   TransferRequest wanted;
   wanted.direction = request.direction;
   wanted.host = static_cast<std::byte*>(request.host);
-  wanted.bytes = request.bytes;
+  wanted.shape = request.shape;
+  const uint64_t bytes = request.shape.bytes();
   wanted.idle = idle;
   // Writing during the call means waiting for the stream, reading does not.
   const bool during_call = request.access == HostAccess::kDuringCall;
@@ -423,7 +439,7 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request,
   wanted.reads_early = request.access != HostAccess::kInStreamOrder;
   wanted.now_nanos = around_.parking->NowNanos();
   wanted.prefilled = request.direction == Direction::kHostToDevice && idle &&
-                     non_blocking && request.bytes <= kIdleCopyBytes;
+                     non_blocking && bytes <= kIdleCopyBytes;
   Core::Published published;
   {
     absl::MutexLock lock(&mutex_);
@@ -446,7 +462,7 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request,
     std::byte* const slot =
         ring_memory_.load(std::memory_order_acquire)->bytes() +
         transfer->slots[0].offset;
-    options_.kernels.CopyIn(slot, transfer->host, request.bytes);
+    Fill(slot, *transfer, 0, static_cast<size_t>(bytes));
     {
       absl::MutexLock lock(&mutex_);
       core_->FinishPrefill(*transfer);
@@ -497,7 +513,6 @@ Engine::Enqueued Engine::EnqueueDeferred(const CopyRequest& request,
                                          const Context& context,
                                          const Transfer& transfer) const {
   const CUdeviceptr line = context.flags + transfer.line * sizeof(FlagLine);
-  std::byte* const ring = ring_memory_.load(std::memory_order_acquire)->bytes();
   CUstreamBatchMemOpParams operations[2] = {
       WriteOperation(line + kReadyOffset, transfer.number)};
   for (uint32_t chunk = 0; chunk < transfer.chunks; ++chunk) {
@@ -507,18 +522,9 @@ Engine::Enqueued Engine::EnqueueDeferred(const CopyRequest& request,
     if (code != CUDA_SUCCESS) {
       return Enqueued{CudaStatus(code, "cuStreamBatchMemOp"), chunk};
     }
-    std::byte* const slot = ring + transfer.ChunkSlot(chunk).offset;
-    const CUdeviceptr device = request.device + transfer.ChunkOffset(chunk);
-    const size_t bytes = transfer.ChunkBytes(chunk);
-    code = request.direction == Direction::kHostToDevice
-               ? driver_.MemcpyHtoDAsync(device, slot, bytes, request.stream)
-               : driver_.MemcpyDtoHAsync(slot, device, bytes, request.stream);
-    if (code != CUDA_SUCCESS) {
-      return Enqueued{
-          CudaStatus(code, request.direction == Direction::kHostToDevice
-                               ? "cuMemcpyHtoDAsync"
-                               : "cuMemcpyDtoHAsync"),
-          chunk};
+    if (absl::Status status = CopyChunk(request, transfer, chunk);
+        !status.ok()) {
+      return Enqueued{std::move(status), chunk};
     }
     operations[0] =
         WriteOperation(line + kDoneOffset, transfer.ChunkSequence(chunk));
@@ -535,18 +541,59 @@ Engine::Enqueued Engine::EnqueueDeferred(const CopyRequest& request,
   return Enqueued{absl::OkStatus(), transfer.chunks};
 }
 
+absl::Status Engine::CopyChunk(const CopyRequest& request,
+                               const Transfer& transfer, uint32_t chunk) const {
+  const Shape& shape = transfer.shape;
+  const uint64_t offset = transfer.ChunkOffset(chunk);
+  const ChunkShape part =
+      ShapeOfChunk(shape, offset, transfer.ChunkBytes(chunk));
+  std::byte* const slot =
+      ring_memory_.load(std::memory_order_acquire)->bytes() +
+      transfer.ChunkSlot(chunk).offset;
+  const CUdeviceptr device = request.device + shape.At(offset, shape.device);
+  const bool in = request.direction == Direction::kHostToDevice;
+  if (part.height == 1 && part.depth == 1) {
+    return in ? CudaStatus(driver_.MemcpyHtoDAsync(device, slot, part.width,
+                                                   request.stream),
+                           "cuMemcpyHtoDAsync")
+              : CudaStatus(driver_.MemcpyDtoHAsync(slot, device, part.width,
+                                                   request.stream),
+                           "cuMemcpyDtoHAsync");
+  }
+  if (part.depth == 1) {
+    CUDA_MEMCPY2D copy;
+    std::memset(&copy, 0, sizeof(copy));
+    SetEnds(in, slot, device, &copy);
+    (in ? copy.srcPitch : copy.dstPitch) = part.width;
+    (in ? copy.dstPitch : copy.srcPitch) = shape.device.row;
+    copy.WidthInBytes = part.width;
+    copy.Height = part.height;
+    return CudaStatus(driver_.Memcpy2DAsync(&copy, request.stream),
+                      "cuMemcpy2DAsync");
+  }
+  CUDA_MEMCPY3D copy;
+  std::memset(&copy, 0, sizeof(copy));
+  SetEnds(in, slot, device, &copy);
+  (in ? copy.srcPitch : copy.dstPitch) = part.width;
+  (in ? copy.srcHeight : copy.dstHeight) = part.height;
+  (in ? copy.dstPitch : copy.srcPitch) = shape.device.row;
+  // A whole number: slices are said in rows.
+  (in ? copy.dstHeight : copy.srcHeight) =
+      shape.device.slice / shape.device.row;
+  copy.WidthInBytes = part.width;
+  copy.Height = part.height;
+  copy.Depth = part.depth;
+  return CudaStatus(driver_.Memcpy3DAsync(&copy, request.stream),
+                    "cuMemcpy3DAsync");
+}
+
 Engine::Enqueued Engine::EnqueueIdle(const CopyRequest& request,
                                      const Context& context,
                                      const Transfer& transfer) const {
-  const std::byte* const slot =
-      ring_memory_.load(std::memory_order_acquire)->bytes() +
-      transfer.slots[0].offset;
-  CUresult code = driver_.MemcpyHtoDAsync(request.device, slot, request.bytes,
-                                          request.stream);
-  if (code != CUDA_SUCCESS) {
-    return Enqueued{CudaStatus(code, "cuMemcpyHtoDAsync"), 0};
+  if (absl::Status status = CopyChunk(request, transfer, 0); !status.ok()) {
+    return Enqueued{std::move(status), 0};
   }
-  code = driver_.StreamWriteValue32(
+  const CUresult code = driver_.StreamWriteValue32(
       request.stream,
       context.flags + transfer.line * sizeof(FlagLine) + kDoneOffset,
       transfer.LastSequence(), CU_STREAM_WRITE_VALUE_DEFAULT);
@@ -676,11 +723,36 @@ void Engine::WaitForHost(const void* begin, size_t bytes) {
 // --- Moving
 // ---------------------------------------------------------------------------------------------------------
 
-void Engine::CarryOut(const Move& move) const {
-  if (move.transfer->direction == Direction::kHostToDevice) {
-    options_.kernels.CopyIn(move.to, move.from, move.bytes);
+void Engine::Fill(std::byte* slot, const Transfer& transfer, uint64_t offset,
+                  size_t bytes) const {
+  const Shape& shape = transfer.shape;
+  if (shape.flat()) {
+    options_.kernels.CopyIn(slot, transfer.host + offset, bytes);
+  } else if (shape.width < copy::kKernelMinBytes) {
+    GatherRows(shape, offset, bytes, transfer.host, slot);
   } else {
-    options_.kernels.CopyOut(move.to, move.from, move.bytes);
+    ForRows(shape, offset, bytes, [&](uint64_t at, size_t packed, size_t n) {
+      options_.kernels.CopyIn(slot + packed, transfer.host + at, n);
+    });
+  }
+}
+
+void Engine::CarryOut(const Move& move) const {
+  const Transfer& transfer = *move.transfer;
+  const Shape& shape = transfer.shape;
+  if (transfer.direction == Direction::kHostToDevice) {
+    Fill(move.slot, transfer, move.offset, move.bytes);
+  } else if (shape.flat()) {
+    options_.kernels.CopyOut(transfer.host + move.offset, move.slot,
+                             move.bytes);
+  } else if (shape.width < copy::kKernelMinBytes) {
+    ScatterRows(shape, move.offset, move.bytes, move.slot, transfer.host);
+  } else {
+    ForRows(shape, move.offset, move.bytes,
+            [&](uint64_t at, size_t packed, size_t n) {
+              options_.kernels.CopyOut(transfer.host + at, move.slot + packed,
+                                       n);
+            });
   }
 }
 

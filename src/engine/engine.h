@@ -74,7 +74,7 @@ struct CopyRequest {
   // staged block, or the program's own.
   void* host = nullptr;
   CUdeviceptr device = 0;
-  size_t bytes = 0;  // > 0
+  Shape shape;  // not empty; host and device are where its first bytes lie
   CUstream stream =
       nullptr;  // 0 is the legacy default stream, CU_STREAM_PER_THREAD as such
   bool wait = false;  // a synchronous copy
@@ -177,6 +177,11 @@ class Engine {
                                              const Context& context,
                                              const StreamKey& key, bool idle,
                                              bool non_blocking);
+  // The driver's copy of a chunk between its slot and the device.
+  absl::Status CopyChunk(const CopyRequest& request, const Transfer& transfer,
+                         uint32_t chunk) const;
+  void Fill(std::byte* slot, const Transfer& transfer, uint64_t offset,
+            size_t bytes) const;
   Enqueued EnqueueDeferred(const CopyRequest& request, const Context& context,
                            const Transfer& transfer) const;
   Enqueued EnqueueIdle(const CopyRequest& request, const Context& context,

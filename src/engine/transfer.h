@@ -3,11 +3,11 @@
 #ifndef PINRING_SRC_ENGINE_TRANSFER_H_
 #define PINRING_SRC_ENGINE_TRANSFER_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "src/engine/shape.h"
 #include "src/ring/flags.h"
 #include "src/ring/slots.h"
 
@@ -49,9 +49,10 @@ struct SlotUse {
 struct Transfer {
   // Constant once published.
   Direction direction = Direction::kHostToDevice;
-  std::byte* host = nullptr;  // in the staged block
-  uint64_t bytes = 0;
-  size_t chunk_bytes = 0;
+  std::byte* host = nullptr;  // the first byte, in the staged block
+  Shape shape;
+  uint64_t bytes = 0;  // of the shape
+  Cut cut;             // of its packed bytes
   uint32_t chunks = 0;
   const void* context = nullptr;
   uint32_t line = 0;
@@ -90,12 +91,14 @@ struct Transfer {
 
   Sequence ChunkSequence(uint32_t chunk) const { return first + 1 + chunk; }
   Sequence LastSequence() const { return first + chunks; }
-  uint64_t ChunkOffset(uint32_t chunk) const {
-    return uint64_t{chunk} * chunk_bytes;
-  }
+  // Of the packed bytes.
+  uint64_t ChunkOffset(uint32_t chunk) const { return cut.Offset(chunk); }
   size_t ChunkBytes(uint32_t chunk) const {
-    return static_cast<size_t>(
-        std::min<uint64_t>(chunk_bytes, bytes - ChunkOffset(chunk)));
+    const uint64_t next = chunk + 1 < chunks ? cut.Offset(chunk + 1) : bytes;
+    return static_cast<size_t>(next - cut.Offset(chunk));
+  }
+  std::byte* HostAt(uint64_t offset) const {
+    return host + shape.At(offset, shape.host);
   }
   const Slot& ChunkSlot(uint32_t chunk) const {
     return slots[chunk % slots.size()];

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -181,6 +182,41 @@ TEST_F(CompatTest, LastErrorsOfBothAreReportedOnce) {
   EXPECT_EQ(cudaMalloc(&block, size_t{1} << 60), cudaErrorMemoryAllocation);
   EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
   EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+}
+
+TEST_F(CompatTest, RowsAndBoxesGoThroughTheRing) {
+  constexpr size_t kPitch = 1000;
+  constexpr size_t kRows = 3000;
+  ASSERT_EQ(cudaMemcpy2DAsync(device_, 900, there_, kPitch, 900, kRows,
+                              cudaMemcpyHostToDevice),
+            cudaSuccess);
+  ASSERT_EQ(cudaMemcpy2D(back_, kPitch, device_, 900, 900, kRows,
+                         cudaMemcpyDeviceToHost),
+            cudaSuccess);
+  for (size_t y = 0; y < kRows; ++y) {
+    ASSERT_EQ(std::memcmp(back_ + y * kPitch, there_ + y * kPitch, 900), 0);
+    ASSERT_EQ(back_[y * kPitch + 900], 0);
+  }
+  std::memset(back_, 0, kBytes);
+  cudaMemcpy3DParms box = {};
+  box.srcPtr = make_cudaPitchedPtr(there_, kPitch, 900, 100);
+  box.dstPtr = make_cudaPitchedPtr(device_, 900, 900, 90);
+  box.extent = make_cudaExtent(900, 90, 30);
+  box.kind = cudaMemcpyHostToDevice;
+  ASSERT_EQ(cudaMemcpy3DAsync(&box), cudaSuccess);
+  std::swap(box.srcPtr, box.dstPtr);
+  box.dstPtr.ptr = back_;
+  box.kind = cudaMemcpyDeviceToHost;
+  ASSERT_EQ(cudaMemcpy3D(&box), cudaSuccess);
+  for (size_t y = 0; y < kRows; ++y) {
+    const int expected = y % 100 < 90 ? 0 : 1;
+    ASSERT_EQ(
+        std::memcmp(back_ + y * kPitch, there_ + y * kPitch, 900) != 0 ? 1 : 0,
+        expected);
+  }
+  pinringUsage usage = PINRING_USAGE_INIT;
+  ASSERT_EQ(pinringGetUsage(&usage), cudaSuccess);
+  EXPECT_EQ(usage.kinds[pinringUsagePromoted].currentBytes, 0u);
 }
 
 TEST_F(CompatTest, AMemsetPinsTheBlock) {

@@ -165,10 +165,17 @@ class EngineBench {
   absl::Status Copy(Direction direction, std::vector<std::byte>& host,
                     CUdeviceptr device, CUstream stream,
                     HostAccess access = HostAccess::kInStreamOrder) {
+    return CopyShape(direction, host, device, Shape::Flat(host.size()), stream,
+                     access);
+  }
+  absl::Status CopyShape(Direction direction, std::vector<std::byte>& host,
+                         CUdeviceptr device, const Shape& shape,
+                         CUstream stream,
+                         HostAccess access = HostAccess::kInStreamOrder) {
     absl::StatusOr<CopyResult> result = engine_->Copy({.direction = direction,
                                                        .host = host.data(),
                                                        .device = device,
-                                                       .bytes = host.size(),
+                                                       .shape = shape,
                                                        .stream = stream,
                                                        .access = access});
     if (result.ok() && result->outcome != CopyOutcome::kDeferred &&
