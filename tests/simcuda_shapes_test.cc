@@ -293,7 +293,7 @@ TEST_F(ShapesTest, WhatIsWrongIsRefusedAndMovesNothing) {
        [](CUDA_MEMCPY3D& copy) { copy.srcPitch = size_t{1} << 31; }},
       {"memory type",
        [](CUDA_MEMCPY3D& copy) {
-         copy.srcMemoryType = static_cast<CUmemorytype>(9);
+         copy.srcMemoryType = static_cast<CUmemorytype>(7);
        }},
       {"no source", [](CUDA_MEMCPY3D& copy) { copy.srcHost = nullptr; }},
       {"no destination", [](CUDA_MEMCPY3D& copy) { copy.dstDevice = 0; }},
@@ -319,6 +319,11 @@ TEST_F(ShapesTest, WhatIsWrongIsRefusedAndMovesNothing) {
     EXPECT_EQ(cu().Memcpy2DUnaligned(&copy), CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(cu().Memcpy2DAsync(&copy, stream_), CUDA_ERROR_INVALID_VALUE);
   }
+  // Also where there is but one row.
+  CUDA_MEMCPY2D one_row = Flat(good);
+  one_row.Height = 1;
+  one_row.srcPitch = size_t{1} << 31;
+  EXPECT_EQ(cu().Memcpy2DUnaligned(&one_row), CUDA_ERROR_INVALID_VALUE);
   ASSERT_CU(cu().CtxSynchronize());
   const std::vector<char> now = Read(target_, Place::kDevice);
   EXPECT_EQ(WrongBytes(now.data(), kBytes, 5), 0u);
@@ -675,19 +680,51 @@ TEST_F(BatchTest, BothFormsMoveTheirBytesInStreamOrder) {
 }
 
 TEST_F(BatchTest, ASourceReadDuringTheCallIsFreeOnReturn) {
-  std::vector<char> source(source_.pinned, source_.pinned + kBytes);
-  for (size_t i = 0; i < kCount; i += 2) {
-    srcs_[i] = reinterpret_cast<CUdeviceptr>(source.data() + i * 5000);
+  std::vector<char> pageable(kBytes);
+  for (char* source : {pageable.data(), source_.pinned}) {
+    FillRandom(source, kBytes, 40);
+    Fill(target_, Place::kPinned, 42);
+    Fill(target_, Place::kDevice, 43);
+    for (size_t i = 0; i < kCount; i += 2)
+      srcs_[i] = reinterpret_cast<CUdeviceptr>(source + i * 5000);
+    CUmemcpyAttributes attributes[2] = {attributes_, attributes_};
+    attributes[0].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+    attributes[1].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+    size_t indices[2] = {0, 7};
+    ASSERT_CU(cu().MemcpyBatchAsync12(dsts_, srcs_, sizes_, kCount, attributes,
+                                      indices, 2, &failed_, stream_));
+    std::memset(source, 0, kBytes);
+    ASSERT_CU(cu().StreamSynchronize(stream_));
+    ExpectMoved(true);
   }
+}
+
+// Each copy has the attributes that its place in the batch says.
+TEST_F(BatchTest, AttributesHoldFromTheirIndexOn) {
+  if (TestsRunNatively()) GTEST_SKIP() << "a driver may read sooner or block";
   CUmemcpyAttributes attributes[2] = {attributes_, attributes_};
-  attributes[0].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
   attributes[1].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
-  size_t indices[2] = {0, 7};
+  size_t indices[2] = {0, 8};
+  for (size_t i = 1; i < kCount; i += 2) {  // to the device too
+    dsts_[i] = target_.device + i * 5000;
+    srcs_[i] = reinterpret_cast<CUdeviceptr>(source_.pinned + i * 5000);
+  }
+  Gate gate(bed());
+  gate.Hold(stream_);
   ASSERT_CU(cu().MemcpyBatchAsync12(dsts_, srcs_, sizes_, kCount, attributes,
                                     indices, 2, &failed_, stream_));
-  std::fill(source.begin(), source.end(), '\0');
+  std::vector<char> expected(kBytes);
+  FillRandom(expected.data(), kBytes, 43);
+  std::vector<char> sooner(kBytes);
+  FillRandom(sooner.data(), kBytes, 40);
+  Fill(source_, Place::kPinned, 45);
+  for (size_t i = 0; i < kCount; ++i) {
+    const char* from = (i < 8 ? source_.pinned : sooner.data()) + i * 5000;
+    std::memcpy(expected.data() + i * 5000, from, sizes_[i]);
+  }
+  gate.Open();
   ASSERT_CU(cu().StreamSynchronize(stream_));
-  ExpectMoved(true);
+  EXPECT_TRUE(Read(target_, Place::kDevice) == expected);
 }
 
 TEST_F(BatchTest, WhatIsWrongIsRefusedAndMovesNothing) {
