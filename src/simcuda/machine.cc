@@ -198,7 +198,7 @@ class Machine::Impl : public Environment {
       driver.StreamWriteValue32 = nullptr;
       driver.StreamWaitValue32 = nullptr;
     }
-    if (CUDA_VERSION < 12080 || !options.batch_copies) {
+    if (!options.batch_copies) {
       driver.MemcpyBatchAsync12 = nullptr;
       driver.MemcpyBatchAsync13 = nullptr;
     }

@@ -2,6 +2,7 @@
 // the lists, which is one of the orders that a batch may take. The whole batch
 // is checked before any of it is enqueued.
 
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -12,25 +13,39 @@ namespace {
 
 constexpr size_t kNoCopy = std::numeric_limits<size_t>::max();
 
-}  // namespace
-
+// CUmemcpyAttributes, for headers that do not have it yet.
+enum Order : int { kStreamOrder = 1, kDuringCall = 2, kAnyOrder = 3 };
+constexpr unsigned kOverlapWithCompute = 1;
+struct Location {
+  int type;
+  int id;
+};
+struct Attributes {
+  Order source_order;
+  Location source_hint;
+  Location destination_hint;
+  unsigned flags;
+};
 #if CUDA_VERSION >= 12080
+static_assert(sizeof(Attributes) == sizeof(CUmemcpyAttributes));
+static_assert(int{kDuringCall} ==
+              int{CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL});
+#endif
 
-namespace {
-
-bool AttributesAreValid(const CUmemcpyAttributes* attributes,
-                        const size_t* indices, size_t attribute_count,
-                        size_t count) {
-  if (attributes == nullptr || indices == nullptr || attribute_count == 0 ||
-      attribute_count > count || indices[0] != 0) {
+bool ReadAttributes(const CUmemcpyAttributes_st* program_attributes,
+                    const size_t* indices, size_t attribute_count, size_t count,
+                    std::vector<Attributes>* attributes) {
+  if (program_attributes == nullptr || indices == nullptr ||
+      attribute_count == 0 || attribute_count > count || indices[0] != 0) {
     return false;
   }
+  attributes->resize(attribute_count);
+  std::memcpy(attributes->data(), program_attributes,
+              attribute_count * sizeof(Attributes));
   for (size_t i = 0; i < attribute_count; ++i) {
-    const int order = attributes[i].srcAccessOrder;
-    if (order < CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
-        order > CU_MEMCPY_SRC_ACCESS_ORDER_ANY ||
-        (attributes[i].flags &
-         ~unsigned{CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE}) != 0 ||
+    const Order order = (*attributes)[i].source_order;
+    if (order < kStreamOrder || order > kAnyOrder ||
+        ((*attributes)[i].flags & ~kOverlapWithCompute) != 0 ||
         indices[i] >= count || (i > 0 && indices[i] <= indices[i - 1])) {
       return false;
     }
@@ -42,7 +57,7 @@ bool AttributesAreValid(const CUmemcpyAttributes* attributes,
 
 CUresult Model::CopyBatch(const CUdeviceptr* dsts, const CUdeviceptr* srcs,
                           const size_t* sizes, size_t count,
-                          const CUmemcpyAttributes* attributes,
+                          const CUmemcpyAttributes_st* program_attributes,
                           const size_t* attribute_indices,
                           size_t attribute_count, CUstream stream,
                           size_t* failed) {
@@ -50,11 +65,12 @@ CUresult Model::CopyBatch(const CUdeviceptr* dsts, const CUdeviceptr* srcs,
   *failed = kNoCopy;
   Target target;
   PINRING_SIMCUDA_TRY(Resolve(stream, &target));
+  std::vector<Attributes> attributes;
   // Documented: not in the legacy stream.
   if (target.stream->type == StreamType::kLegacy || dsts == nullptr ||
       srcs == nullptr || sizes == nullptr || count == 0 ||
-      !AttributesAreValid(attributes, attribute_indices, attribute_count,
-                          count)) {
+      !ReadAttributes(program_attributes, attribute_indices, attribute_count,
+                      count, &attributes)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   PINRING_SIMCUDA_TRY(CheckNotCapturing(target));
@@ -81,8 +97,8 @@ CUresult Model::CopyBatch(const CUdeviceptr* dsts, const CUdeviceptr* srcs,
         ++attribute;
       const CopyRequest& request = requests[i];
       if (request.shape.empty()) continue;
-      const bool during_call = attributes[attribute].srcAccessOrder ==
-                               CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+      const bool during_call =
+          attributes[attribute].source_order == kDuringCall;
       const OpRef op = MakeCopy(request);
       bool wait = request.dst.memory == CopyEnd::kPageable;
       if (request.src.memory == CopyEnd::kDevice) {
@@ -105,17 +121,6 @@ CUresult Model::CopyBatch(const CUdeviceptr* dsts, const CUdeviceptr* srcs,
   if (awaited == nullptr || awaited->number == 0) return CUDA_SUCCESS;
   return WaitForOp(*target.context, kEntry, awaited);
 }
-
-#else
-
-CUresult Model::CopyBatch(const CUdeviceptr*, const CUdeviceptr*, const size_t*,
-                          size_t, const CUmemcpyAttributes_st*, const size_t*,
-                          size_t, CUstream, size_t* failed) {
-  *failed = kNoCopy;
-  return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-#endif
 
 CUresult Model::MemcpyBatchAsync12(CUdeviceptr* dsts, CUdeviceptr* srcs,
                                    size_t* sizes, size_t count,

@@ -46,11 +46,11 @@ extern "C" CUresult CUDAAPI cuEventElapsedTime(float* milliseconds,
                                                CUevent start, CUevent end);
 extern "C" CUresult CUDAAPI cuMemcpyBatchAsync(
     CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
-    CUmemcpyAttributes* attributes, size_t* attribute_indices,
+    CUmemcpyAttributes_st* attributes, size_t* attribute_indices,
     size_t attribute_count, size_t* failed_index, CUstream stream);
 extern "C" CUresult CUDAAPI cuMemcpyBatchAsync_v2(
     CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
-    CUmemcpyAttributes* attributes, size_t* attribute_indices,
+    CUmemcpyAttributes_st* attributes, size_t* attribute_indices,
     size_t attribute_count, CUstream stream);
 extern "C" CUresult CUDAAPI cuGetProcAddress(const char* symbol, void** pointer,
                                              int version, cuuint64_t flags);

@@ -52,12 +52,10 @@ namespace pinring::simcudart {
   X(MemcpyPeerAsync, cuMemcpyPeerAsync)                                 \
   X(MemsetD8, cuMemsetD8)                                               \
   X(MemsetD8Async, cuMemsetD8Async)                                     \
-  X(CtxGetId, cuCtxGetId)                                               \
   X(Memcpy2DUnaligned, cuMemcpy2DUnaligned)                             \
   X(Memcpy2DAsync, cuMemcpy2DAsync)                                     \
   X(Memcpy3D, cuMemcpy3D)                                               \
   X(Memcpy3DAsync, cuMemcpy3DAsync)                                     \
-  X(MemcpyBatchAsync, cuMemcpyBatchAsync)                               \
   X(MemsetD2D8, cuMemsetD2D8)                                           \
   X(MemsetD2D8Async, cuMemsetD2D8Async)                                 \
   X(MemAllocPitch, cuMemAllocPitch)                                     \
@@ -90,7 +88,11 @@ namespace pinring::simcudart {
   X(EventDestroy, cuEventDestroy)                                       \
   PINRING_CUDART_DRIVER_FUNCTIONS_12(X)
 
-#if CUDART_VERSION >= 12000
+#if CUDART_VERSION >= 12080
+#define PINRING_CUDART_DRIVER_FUNCTIONS_12(X) \
+  X(StreamGetId, cuStreamGetId)               \
+  X(MemcpyBatchAsync, cuMemcpyBatchAsync)
+#elif CUDART_VERSION >= 12000
 #define PINRING_CUDART_DRIVER_FUNCTIONS_12(X) X(StreamGetId, cuStreamGetId)
 #else
 #define PINRING_CUDART_DRIVER_FUNCTIONS_12(X)

@@ -224,6 +224,7 @@ PINRING_CUDART_BOTH(cudaMemsetAsync, _ptsz,
                           static_cast<unsigned char>(value), bytes, stream);
                     });
 
+#if CUDART_VERSION >= 12080
 // A pointer of one API's structure is the other's.
 static_assert(sizeof(cudaMemcpyAttributes) == sizeof(CUmemcpyAttributes));
 
@@ -256,5 +257,6 @@ PINRING_CUDART_BOTH(cudaMemcpyBatchAsync, _ptsz,
                           stream);
                     });
 #endif
+#endif  // CUDART_VERSION >= 12080
 
 }  // namespace pinring::simcudart

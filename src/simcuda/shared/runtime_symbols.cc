@@ -18,10 +18,15 @@
 namespace pinring::simcudart {
 namespace {
 
+struct Memory {
+  CUdeviceptr address = 0;
+  // Another one, or none, once a reset of the device has taken the memory.
+  unsigned long long buffer_id = 0;
+};
+
 struct Variable {
   size_t bytes = 0;
-  // By the context's id, which a reset of the device changes.
-  std::map<unsigned long long, CUdeviceptr> memory;
+  std::map<CUcontext, Memory> memory;
 };
 
 ABSL_CONST_INIT absl::Mutex mutex(absl::kConstInit);
@@ -60,35 +65,41 @@ CUresult MakeMemory(const DriverTable& driver, size_t bytes,
   return code != CUDA_SUCCESS ? code : restored;
 }
 
+CUresult BufferId(const DriverTable& driver, CUdeviceptr address,
+                  unsigned long long* id) {
+  CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_BUFFER_ID;
+  void* value = id;
+  return driver.PointerGetAttributes(1, &attribute, &value, address);
+}
+
 cudaError_t Find(const DriverTable& driver, const void* symbol,
-                 CUdeviceptr* memory, size_t* bytes) {
+                 CUdeviceptr* address, size_t* bytes) {
   CUcontext context = nullptr;
-  unsigned long long id = 0;
   CUresult code = driver.CtxGetCurrent(&context);
-  if (code == CUDA_SUCCESS) code = driver.CtxGetId(context, &id);
   if (code != CUDA_SUCCESS) return Error(code);
   absl::MutexLock lock(&mutex);
   const auto found = Variables().find(symbol);
   if (found == Variables().end()) return cudaErrorInvalidSymbol;
   *bytes = found->second.bytes;
-  auto there = found->second.memory.find(id);
-  if (there == found->second.memory.end()) {
-    CUdeviceptr made = 0;
-    code = MakeMemory(driver, *bytes, &made);
-    if (code != CUDA_SUCCESS) return Error(code);
-    there = found->second.memory.emplace(id, made).first;
+  Memory& memory = found->second.memory[context];
+  unsigned long long id = 0;
+  if (memory.address != 0) code = BufferId(driver, memory.address, &id);
+  if (code == CUDA_SUCCESS && (id == 0 || id != memory.buffer_id)) {
+    code = MakeMemory(driver, *bytes, &memory.address);
+    if (code == CUDA_SUCCESS)
+      code = BufferId(driver, memory.address, &memory.buffer_id);
   }
-  *memory = there->second;
-  return cudaSuccess;
+  *address = memory.address;
+  return Error(code);
 }
 
 cudaError_t FindPart(const DriverTable& driver, const void* symbol,
-                     size_t offset, size_t count, CUdeviceptr* memory) {
+                     size_t offset, size_t count, CUdeviceptr* address) {
   size_t bytes = 0;
-  const cudaError_t code = Find(driver, symbol, memory, &bytes);
+  const cudaError_t code = Find(driver, symbol, address, &bytes);
   if (code != cudaSuccess) return code;
   if (offset > bytes || count > bytes - offset) return cudaErrorInvalidValue;
-  *memory += offset;
+  *address += offset;
   return cudaSuccess;
 }
 
@@ -167,8 +178,8 @@ PINRING_EXPORT cudaError_t CUDARTAPI cudaGetSymbolSize(size_t* bytes,
                                                        const void* symbol) {
   return InContext([&](const DriverTable& driver) {
     if (bytes == nullptr) return cudaErrorInvalidValue;
-    CUdeviceptr memory = 0;
-    return Find(driver, symbol, &memory, bytes);
+    CUdeviceptr address = 0;
+    return Find(driver, symbol, &address, bytes);
   });
 }
 
