@@ -87,9 +87,9 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
+#if defined(__CUDACC__)
 constexpr unsigned kStep = 17;
 
-#if defined(__CUDACC__)
 template <typename T>
 __global__ void AddStep(const T* in, T* out, size_t count) {
   for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < count;
