@@ -41,12 +41,13 @@
 #endif
 
 #if defined(__cplusplus)
-#define PINRING_COMPAT_FUNCTION inline cudaError_t
+#define PINRING_COMPAT_INLINE inline
 #define PINRING_COMPAT_DEFAULT(value) = value
 #else
-#define PINRING_COMPAT_FUNCTION static inline cudaError_t
+#define PINRING_COMPAT_INLINE static inline
 #define PINRING_COMPAT_DEFAULT(value)
 #endif
+#define PINRING_COMPAT_FUNCTION PINRING_COMPAT_INLINE cudaError_t
 
 // --- What all of them need -------------------------------------------------
 
@@ -56,6 +57,13 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(UseDevice)(void) {
   int device = 0;
   const cudaError_t error = cudaGetDevice(&device);
   return error != cudaSuccess ? error : pinringSetDevice(device);
+}
+
+// Whether either pointer is into a staged block.
+PINRING_COMPAT_INLINE int PINRING_COMPAT_NAME(TouchesStaged)(
+    const void* first, const void* second) {
+  return pinringGetBlockKind(first) == pinringBlockStaged ||
+         pinringGetBlockKind(second) == pinringBlockStaged;
 }
 
 // Really pins what a staged pointer points to.
@@ -141,8 +149,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy)(void* dst, const void* src,
                                                     size_t bytes,
                                                     enum cudaMemcpyKind kind) {
   cudaError_t error = cudaSuccess;
-  if (pinringGetBlockKind(dst) != pinringBlockStaged &&
-      pinringGetBlockKind(src) != pinringBlockStaged) {
+  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst, src)) {
     return cudaMemcpy(dst, src, bytes, kind);
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
@@ -158,8 +165,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyAsync)(
     void* dst, const void* src, size_t bytes, enum cudaMemcpyKind kind,
     cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
   cudaError_t error = cudaSuccess;
-  if (pinringGetBlockKind(dst) != pinringBlockStaged &&
-      pinringGetBlockKind(src) != pinringBlockStaged) {
+  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst, src)) {
     return cudaMemcpyAsync(dst, src, bytes, kind, stream);
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
@@ -174,8 +180,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2D)(
     void* dst, size_t dst_pitch, const void* src, size_t src_pitch,
     size_t width, size_t height, enum cudaMemcpyKind kind) {
   cudaError_t error = cudaSuccess;
-  if (pinringGetBlockKind(dst) != pinringBlockStaged &&
-      pinringGetBlockKind(src) != pinringBlockStaged) {
+  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst, src)) {
     return cudaMemcpy2D(dst, dst_pitch, src, src_pitch, width, height, kind);
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
@@ -195,8 +200,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DAsync)(
     size_t width, size_t height, enum cudaMemcpyKind kind,
     cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
   cudaError_t error = cudaSuccess;
-  if (pinringGetBlockKind(dst) != pinringBlockStaged &&
-      pinringGetBlockKind(src) != pinringBlockStaged) {
+  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst, src)) {
     return cudaMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, height,
                              kind, stream);
   }
@@ -212,8 +216,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3DAsync)(
     cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
   cudaError_t error = cudaSuccess;
   if (copy == NULL ||
-      (pinringGetBlockKind(copy->dstPtr.ptr) != pinringBlockStaged &&
-       pinringGetBlockKind(copy->srcPtr.ptr) != pinringBlockStaged)) {
+      !PINRING_COMPAT_NAME(TouchesStaged)(copy->dstPtr.ptr, copy->srcPtr.ptr)) {
     return cudaMemcpy3DAsync(copy, stream);
   }
   if (copy->srcArray != NULL || copy->dstArray != NULL) {
@@ -229,8 +232,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3D)(
     const struct cudaMemcpy3DParms* copy) {
   cudaError_t error = cudaSuccess;
   if (copy == NULL ||
-      (pinringGetBlockKind(copy->dstPtr.ptr) != pinringBlockStaged &&
-       pinringGetBlockKind(copy->srcPtr.ptr) != pinringBlockStaged)) {
+      !PINRING_COMPAT_NAME(TouchesStaged)(copy->dstPtr.ptr, copy->srcPtr.ptr)) {
     return cudaMemcpy3D(copy);
   }
   if (copy->srcArray != NULL || copy->dstArray != NULL) {

@@ -179,7 +179,7 @@ absl::Status DestroyInstance(Instance* made) {
     return CudaStatus(CUDA_ERROR_NOT_INITIALIZED,
                       "an instance cannot be destroyed in a child of fork");
   }
-  if (const uint64_t blocks = made->Blocks(); blocks > 0) {
+  if (const uint64_t blocks = made->BlockCount(); blocks > 0) {
     return CudaStatus(CUDA_ERROR_ILLEGAL_STATE,
                       absl::StrCat("the instance has ", blocks,
                                    " blocks that were not freed; free them "

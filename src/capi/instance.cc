@@ -278,7 +278,7 @@ UsageSnapshot Instance::Usage() const {
   return snapshot;
 }
 
-uint64_t Instance::Blocks() const {
+uint64_t Instance::BlockCount() const {
   const UsageSnapshot usage = ledger_.Snapshot();
   return usage.all.current_count - usage.kind(UsageKind::kRing).current_count;
 }

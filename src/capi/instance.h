@@ -117,7 +117,7 @@ class Instance {
   absl::Status SetDevice(int ordinal) { return contexts_.SetDevice(ordinal); }
 
   // How many blocks are allocated.
-  uint64_t Blocks() const;
+  uint64_t BlockCount() const;
   bool InForkedChild() const { return memory_.InForkedChild(); }
   const Options& options() const { return options_; }
   Engine& engine() { return engine_; }

@@ -125,6 +125,22 @@ cudaError_t CheckKind(size_t bytes, const cudaMemcpyKind& kind, Copy copy) {
                          "the direction is none of cudaMemcpyKind");
 }
 
+cudaError_t CopyPageable(void* dst, const void* src, size_t bytes,
+                         const cudaMemcpyKind& kind, pinring::HostAccess access,
+                         cudaStream_t stream, bool wait) {
+  return CheckKind(bytes, kind, [&](cudaMemcpyKind checked) {
+    return WithOwner(dst, src, [&](Instance& instance) {
+      return instance.CopyPageable({.dst = dst,
+                                    .src = src,
+                                    .bytes = bytes,
+                                    .kind = checked,
+                                    .stream = stream,
+                                    .wait = wait,
+                                    .access = access});
+    });
+  });
+}
+
 cudaError_t CopyRows(void* dst, const void* src, const Instance::Rows& rows,
                      const cudaMemcpyKind& kind, cudaStream_t stream,
                      bool wait) {
@@ -298,30 +314,13 @@ cudaError_t pinringCopyAsync(void* dst, const void* src, size_t bytes,
     default:
       return Report(InvalidValue("the access is none of pinringAccess"));
   }
-  return CheckKind(bytes, kind, [&](cudaMemcpyKind checked) {
-    return WithOwner(dst, src, [&](Instance& instance) {
-      return instance.CopyPageable({.dst = dst,
-                                    .src = src,
-                                    .bytes = bytes,
-                                    .kind = checked,
-                                    .stream = stream,
-                                    .access = host_access});
-    });
-  });
+  return CopyPageable(dst, src, bytes, kind, host_access, stream, false);
 }
 
 cudaError_t pinringCopy(void* dst, const void* src, size_t bytes,
                         enum cudaMemcpyKind kind, cudaStream_t stream) {
-  return CheckKind(bytes, kind, [&](cudaMemcpyKind checked) {
-    return WithOwner(dst, src, [&](Instance& instance) {
-      return instance.CopyPageable({.dst = dst,
-                                    .src = src,
-                                    .bytes = bytes,
-                                    .kind = checked,
-                                    .stream = stream,
-                                    .wait = true});
-    });
-  });
+  return CopyPageable(dst, src, bytes, kind,
+                      pinring::HostAccess::kInStreamOrder, stream, true);
 }
 
 cudaError_t pinringPointerGetAttributes(

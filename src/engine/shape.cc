@@ -1,29 +1,43 @@
 #include "src/engine/shape.h"
 
 #include <cstring>
+#include <type_traits>
 
 namespace pinring {
 namespace {
 
-// Rows of a few bytes take longer to find than to copy: the compiler makes one
-// load and one store of each of these.
-template <size_t kBytes>
-void Gather(const Shape& shape, uint64_t offset, size_t bytes,
-            const std::byte* host, std::byte* slot) {
-  ForRows(shape, offset, bytes, [=](uint64_t at, size_t packed, size_t) {
-    std::memcpy(slot + packed, host + at, kBytes);
-  });
+bool WholeRows(const Shape& shape, uint64_t offset, size_t bytes) {
+  return offset % shape.width == 0 && bytes % shape.width == 0;
 }
-template <size_t kBytes>
-void Scatter(const Shape& shape, uint64_t offset, size_t bytes,
-             const std::byte* slot, std::byte* host) {
+
+template <size_t kBytes, typename Copy>
+void FixedRows(const Shape& shape, uint64_t offset, size_t bytes, Copy copy) {
   ForRows(shape, offset, bytes, [=](uint64_t at, size_t packed, size_t) {
-    std::memcpy(host + at, slot + packed, kBytes);
+    copy(at, packed, std::integral_constant<size_t, kBytes>());
   });
 }
 
-bool WholeRows(const Shape& shape, uint64_t offset, size_t bytes) {
-  return offset % shape.width == 0 && bytes % shape.width == 0;
+// Rows of a few bytes take longer to find than to copy: where `copy` is given
+// their length as a constant, the compiler makes one load and one store of it.
+template <typename Copy>
+void ShortRows(const Shape& shape, uint64_t offset, size_t bytes, Copy copy) {
+  if (WholeRows(shape, offset, bytes)) {
+    switch (shape.width) {
+      case 1:
+        return FixedRows<1>(shape, offset, bytes, copy);
+      case 2:
+        return FixedRows<2>(shape, offset, bytes, copy);
+      case 4:
+        return FixedRows<4>(shape, offset, bytes, copy);
+      case 8:
+        return FixedRows<8>(shape, offset, bytes, copy);
+      case 16:
+        return FixedRows<16>(shape, offset, bytes, copy);
+      default:
+        break;
+    }
+  }
+  ForRows(shape, offset, bytes, copy);
 }
 
 }  // namespace
@@ -90,46 +104,14 @@ ChunkShape ShapeOfChunk(const Shape& shape, uint64_t offset, uint64_t bytes) {
 
 void GatherRows(const Shape& shape, uint64_t offset, size_t bytes,
                 const std::byte* host, std::byte* slot) {
-  if (WholeRows(shape, offset, bytes)) {
-    switch (shape.width) {
-      case 1:
-        return Gather<1>(shape, offset, bytes, host, slot);
-      case 2:
-        return Gather<2>(shape, offset, bytes, host, slot);
-      case 4:
-        return Gather<4>(shape, offset, bytes, host, slot);
-      case 8:
-        return Gather<8>(shape, offset, bytes, host, slot);
-      case 16:
-        return Gather<16>(shape, offset, bytes, host, slot);
-      default:
-        break;
-    }
-  }
-  ForRows(shape, offset, bytes, [=](uint64_t at, size_t packed, size_t n) {
+  ShortRows(shape, offset, bytes, [=](uint64_t at, size_t packed, auto n) {
     std::memcpy(slot + packed, host + at, n);
   });
 }
 
 void ScatterRows(const Shape& shape, uint64_t offset, size_t bytes,
                  const std::byte* slot, std::byte* host) {
-  if (WholeRows(shape, offset, bytes)) {
-    switch (shape.width) {
-      case 1:
-        return Scatter<1>(shape, offset, bytes, slot, host);
-      case 2:
-        return Scatter<2>(shape, offset, bytes, slot, host);
-      case 4:
-        return Scatter<4>(shape, offset, bytes, slot, host);
-      case 8:
-        return Scatter<8>(shape, offset, bytes, slot, host);
-      case 16:
-        return Scatter<16>(shape, offset, bytes, slot, host);
-      default:
-        break;
-    }
-  }
-  ForRows(shape, offset, bytes, [=](uint64_t at, size_t packed, size_t n) {
+  ShortRows(shape, offset, bytes, [=](uint64_t at, size_t packed, auto n) {
     std::memcpy(host + at, slot + packed, n);
   });
 }
