@@ -8,15 +8,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "include/pinring/pinring.h"
-#include "src/capi/default_instance.h"
 #include "src/os/pages.h"
+#include "tests/support/default_instance_test.h"
 #include "tests/support/testbed.h"
 
 namespace pinring {
@@ -54,22 +53,12 @@ class Memory {
   std::vector<std::byte> all_;
 };
 
-class CapiCopyTest : public testing::Test {
+class CapiCopyTest : public DefaultInstanceTest {
  protected:
   void SetUp() override {
-    if (const std::string why = Testbed::WhySkip(); !why.empty()) {
-      GTEST_SKIP() << why;
-    }
-    bed_ = std::make_unique<Testbed>();
-    ResetDefaultInstanceForTesting(&bed_->driver());
+    DefaultInstanceTest::SetUp();
     random_.seed(std::random_device()());
   }
-  void TearDown() override {
-    if (bed_ == nullptr) return;
-    ResetDefaultInstanceForTesting(nullptr);
-    bed_.reset();
-  }
-
   void* Device(size_t bytes) {
     return reinterpret_cast<void*>(bed_->DeviceBuffer(bytes));
   }
@@ -82,7 +71,6 @@ class CapiCopyTest : public testing::Test {
     return usage.copies[direction][path].count;
   }
 
-  std::unique_ptr<Testbed> bed_;
   std::mt19937_64 random_;
 };
 

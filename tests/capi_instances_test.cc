@@ -8,35 +8,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "include/pinring/pinring.h"
-#include "src/capi/default_instance.h"
 #include "src/os/pages.h"
+#include "tests/support/default_instance_test.h"
 #include "tests/support/testbed.h"
 
 namespace pinring {
 namespace {
 
-class CapiInstancesTest : public testing::Test {
+class CapiInstancesTest : public DefaultInstanceTest {
  protected:
-  void SetUp() override {
-    if (const std::string why = Testbed::WhySkip(); !why.empty()) {
-      GTEST_SKIP() << why;
-    }
-    bed_ = std::make_unique<Testbed>();
-    ResetDefaultInstanceForTesting(&bed_->driver());
-  }
-  void TearDown() override {
-    if (bed_ == nullptr) return;
-    ResetDefaultInstanceForTesting(nullptr);
-    bed_.reset();
-  }
-
   static pinringInstance_t Make(const char* settings) {
     pinringInstance_t made = nullptr;
     EXPECT_EQ(pinringInstanceCreate(&made, settings), cudaSuccess)
@@ -65,8 +51,6 @@ class CapiInstancesTest : public testing::Test {
     }
     return copies;
   }
-
-  std::unique_ptr<Testbed> bed_;
 };
 
 TEST_F(CapiInstancesTest, EachHasItsOwnRingOptionsAndAccounts) {

@@ -9,15 +9,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "include/pinring/pinring.h"
-#include "src/capi/default_instance.h"
 #include "src/os/pages.h"
+#include "tests/support/default_instance_test.h"
 #include "tests/support/testbed.h"
 
 namespace pinring {
@@ -42,26 +41,17 @@ size_t At(const Place& place, size_t x, size_t y, size_t z) {
   return place.offset + (z * place.rows + y) * place.pitch + x;
 }
 
-class CapiShapesTest : public testing::Test {
+class CapiShapesTest : public DefaultInstanceTest {
  protected:
   void SetUp() override {
-    if (const std::string why = Testbed::WhySkip(); !why.empty()) {
-      GTEST_SKIP() << why;
-    }
-    bed_ = std::make_unique<Testbed>();
-    ResetDefaultInstanceForTesting(&bed_->driver());
+    DefaultInstanceTest::SetUp();
+    if (bed_ == nullptr) return;  // skipped
     // Chunks of 4 KiB, so that small shapes take many.
     ASSERT_EQ(
         pinringConfigure("ring_bytes=1MiB,slot_bytes=4KiB,slots_per_stream=3"),
         cudaSuccess);
     random_.seed(std::random_device()());
   }
-  void TearDown() override {
-    if (bed_ == nullptr) return;
-    ResetDefaultInstanceForTesting(nullptr);
-    bed_.reset();
-  }
-
   size_t Pick(size_t least, size_t most) {
     return least + random_() % (most - least + 1);
   }
@@ -145,7 +135,6 @@ class CapiShapesTest : public testing::Test {
     return bytes;
   }
 
-  std::unique_ptr<Testbed> bed_;
   std::mt19937_64 random_;
 };
 
