@@ -211,6 +211,232 @@ TEST_F(CapiShapesTest, RowsOfOneByteArePackedManyToAChunk) {
   EXPECT_EQ(pinringFreeHost(source), cudaSuccess);
 }
 
+// Rows and boxes of arrays whose elements have 1 to 16 bytes, there and back.
+TEST_F(CapiShapesTest, RandomBoxesOfArraysThereAndBack) {
+  const CUstream stream = bed_->NonBlockingStream();
+  for (int round = 0; round < 40; ++round) {
+    const CUarray_format formats[] = {CU_AD_FORMAT_UNSIGNED_INT8,
+                                      CU_AD_FORMAT_HALF, CU_AD_FORMAT_FLOAT};
+    const size_t format = Pick(0, 2);
+    const unsigned channels = 1u << Pick(0, 2);
+    const size_t element = (size_t{1} << format) * channels;
+    CUDA_ARRAY3D_DESCRIPTOR descriptor = {};
+    descriptor.Width = Pick(0, 3) == 0 ? Pick(1000, 3000) : Pick(1, 200);
+    descriptor.Height = Pick(1, 20);
+    descriptor.Depth = Pick(0, 1) == 0 ? 0 : Pick(1, 4);
+    descriptor.Format = formats[format];
+    descriptor.NumChannels = channels;
+    CUarray array = nullptr;
+    ASSERT_EQ(bed_->driver().Array3DCreate(&array, &descriptor), CUDA_SUCCESS);
+    // A box somewhere in the array: x and its width in elements.
+    const size_t depth = std::max<size_t>(1, descriptor.Depth);
+    const cudaPos at = {Pick(0, descriptor.Width - 1),
+                        Pick(0, descriptor.Height - 1), Pick(0, depth - 1)};
+    const cudaExtent extent = {Pick(1, descriptor.Width - at.x),
+                               Pick(1, descriptor.Height - at.y),
+                               Pick(1, depth - at.z)};
+    const Box box = {extent.width * element, extent.height, extent.depth};
+    const Place host = RandomPlace(box);
+    const Place back = RandomPlace(box);
+    const std::string what = "round " + std::to_string(round) + ": " +
+                             std::to_string(box.width) + " bytes x " +
+                             std::to_string(box.height) + " x " +
+                             std::to_string(box.depth) + " of elements of " +
+                             std::to_string(element);
+    std::byte* const source = Block(host.bytes);
+    std::byte* const target = Block(back.bytes);
+    const std::vector<std::byte> bytes = RandomBytes(host.bytes);
+    std::memcpy(source, bytes.data(), host.bytes);
+    std::memset(target, static_cast<int>(kGap), back.bytes);
+    const auto runtime = reinterpret_cast<cudaArray_t>(array);
+    const bool wait = Pick(0, 1) == 0;
+    if (box.depth == 1 && at.z == 0 && Pick(0, 1) == 0) {
+      const size_t x = at.x * element;
+      ASSERT_EQ(wait ? pinringMemcpy2DToArray(
+                           runtime, x, at.y, source + host.offset, host.pitch,
+                           box.width, box.height, cudaMemcpyHostToDevice)
+                     : pinringMemcpy2DToArrayAsync(
+                           runtime, x, at.y, source + host.offset, host.pitch,
+                           box.width, box.height, cudaMemcpyDefault, stream),
+                cudaSuccess)
+          << what << pinringGetLastErrorMessage();
+      ASSERT_EQ(pinringMemcpy2DFromArrayAsync(
+                    target + back.offset, back.pitch, runtime, x, at.y,
+                    box.width, box.height, cudaMemcpyDeviceToHost, stream),
+                cudaSuccess)
+          << what << pinringGetLastErrorMessage();
+    } else {
+      cudaMemcpy3DParms copy = {};
+      copy.srcPtr = Pitched(source, host);
+      copy.dstArray = runtime;
+      copy.dstPos = at;
+      copy.extent = extent;
+      copy.kind = cudaMemcpyHostToDevice;
+      ASSERT_EQ(
+          wait ? pinringMemcpy3D(&copy) : pinringMemcpy3DAsync(&copy, stream),
+          cudaSuccess)
+          << what << pinringGetLastErrorMessage();
+      copy = {};
+      copy.srcArray = runtime;
+      copy.srcPos = at;
+      copy.dstPtr = Pitched(target, back);
+      copy.extent = extent;
+      copy.kind = cudaMemcpyDefault;
+      ASSERT_EQ(pinringMemcpy3DAsync(&copy, stream), cudaSuccess)
+          << what << pinringGetLastErrorMessage();
+    }
+    ASSERT_EQ(bed_->driver().StreamSynchronize(stream), CUDA_SUCCESS);
+    ExpectMoved(std::vector<std::byte>(target, target + back.bytes), back,
+                bytes, host, box, what);
+    ASSERT_FALSE(HasFailure());
+    EXPECT_EQ(bed_->driver().ArrayDestroy(array), CUDA_SUCCESS);
+    EXPECT_EQ(pinringFreeHost(source), cudaSuccess);
+    EXPECT_EQ(pinringFreeHost(target), cudaSuccess);
+  }
+  pinringUsage usage = PINRING_USAGE_INIT;
+  ASSERT_EQ(pinringGetUsage(&usage), cudaSuccess);
+  EXPECT_EQ(usage.kinds[pinringUsagePromoted].totalCount, 0u);
+  EXPECT_EQ(usage.copies[pinringCopyHostToDevice][pinringCopyPassed].count, 0u);
+}
+
+TEST_F(CapiShapesTest, ACopyThatLeavesItsArrayMovesNothing) {
+  CUDA_ARRAY3D_DESCRIPTOR descriptor = {};
+  descriptor.Width = 64;
+  descriptor.Height = 8;
+  descriptor.Format = CU_AD_FORMAT_FLOAT;
+  descriptor.NumChannels = 1;
+  CUarray array = nullptr;
+  ASSERT_EQ(bed_->driver().Array3DCreate(&array, &descriptor), CUDA_SUCCESS);
+  const auto runtime = reinterpret_cast<cudaArray_t>(array);
+  std::byte* const block = Block(64 << 10);
+  std::memset(block, 1, 64 << 10);
+  const auto copy = [&](size_t x, size_t y, size_t width, size_t height) {
+    return pinringMemcpy2DToArray(runtime, x, y, block, 256, width, height,
+                                  cudaMemcpyHostToDevice);
+  };
+  ASSERT_EQ(copy(0, 0, 256, 8), cudaSuccess) << pinringGetLastErrorMessage();
+  std::memset(block, 2, 64 << 10);
+  EXPECT_EQ(copy(0, 0, 256, 9), cudaErrorInvalidValue);
+  EXPECT_EQ(copy(4, 0, 256, 1), cudaErrorInvalidValue);
+  EXPECT_EQ(copy(0, 8, 4, 1), cudaErrorInvalidValue);
+  EXPECT_EQ(copy(2, 0, 4, 1), cudaErrorInvalidValue);  // half an element
+  EXPECT_EQ(copy(0, 0, 6, 1), cudaErrorInvalidValue);
+  EXPECT_EQ(copy(SIZE_MAX - 3, 0, 8, 1), cudaErrorInvalidValue);
+  EXPECT_EQ(copy(0, 0, 300, 2), cudaErrorInvalidPitchValue);
+  EXPECT_EQ(pinringMemcpy2DToArray(nullptr, 0, 0, block, 256, 4, 1,
+                                   cudaMemcpyHostToDevice),
+            cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(copy(0, 0, 0, 5), cudaSuccess);
+  cudaMemcpy3DParms both = {};
+  both.srcArray = runtime;
+  both.dstArray = runtime;
+  both.extent = {1, 1, 1};
+  both.kind = cudaMemcpyDefault;
+  EXPECT_EQ(pinringMemcpy3D(&both), cudaErrorInvalidValue);
+  std::memset(block, 3, 64 << 10);
+  ASSERT_EQ(pinringMemcpy2DFromArray(block, 256, runtime, 0, 0, 256, 8,
+                                     cudaMemcpyDeviceToHost),
+            cudaSuccess);
+  EXPECT_TRUE(std::all_of(block, block + 2048,
+                          [](std::byte b) { return b == std::byte{1}; }));
+  EXPECT_EQ(bed_->driver().ArrayDestroy(array), CUDA_SUCCESS);
+  EXPECT_EQ(pinringFreeHost(block), cudaSuccess);
+}
+
+TEST_F(CapiShapesTest, MemsetWritesItsRowsAndNothingElse) {
+  const CUstream stream = bed_->NonBlockingStream();
+  for (int round = 0; round < 60; ++round) {
+    Box box;
+    box.width = Pick(0, 3) == 0 ? Pick(3000, 9000) : Pick(1, 700);
+    box.height = Pick(1, 30);
+    box.depth = Pick(1, 4);
+    const Place place = RandomPlace(box);
+    std::byte* const block = Block(place.bytes);
+    std::vector<std::byte> expected = RandomBytes(place.bytes);
+    std::memcpy(block, expected.data(), place.bytes);
+    const int value = static_cast<int>(Pick(0, 100'000));  // its low byte
+    const bool wait = Pick(0, 1) == 0;
+    cudaError_t error = cudaSuccess;
+    std::byte* const first = block + place.offset;
+    switch (Pick(0, 2)) {
+      case 0:
+        box.height = box.depth = 1;
+        error = wait ? pinringMemset(first, value, box.width)
+                     : pinringMemsetAsync(first, value, box.width, stream);
+        break;
+      case 1:
+        box.depth = 1;
+        error = wait ? pinringMemset2D(first, place.pitch, value, box.width,
+                                       box.height)
+                     : pinringMemset2DAsync(first, place.pitch, value,
+                                            box.width, box.height, stream);
+        break;
+      default: {
+        const cudaExtent extent = {box.width, box.height, box.depth};
+        error = wait ? pinringMemset3D(Pitched(block, place), value, extent)
+                     : pinringMemset3DAsync(Pitched(block, place), value,
+                                            extent, stream);
+      }
+    }
+    ASSERT_EQ(error, cudaSuccess) << pinringGetLastErrorMessage();
+    if (!wait) {
+      ASSERT_EQ(bed_->driver().StreamSynchronize(stream), CUDA_SUCCESS);
+    }
+    for (size_t z = 0; z < box.depth; ++z) {
+      for (size_t y = 0; y < box.height; ++y) {
+        std::fill_n(
+            expected.begin() + static_cast<std::ptrdiff_t>(At(place, 0, y, z)),
+            box.width, static_cast<std::byte>(value));
+      }
+    }
+    ASSERT_EQ(std::memcmp(block, expected.data(), place.bytes), 0)
+        << "round " << round;
+    EXPECT_EQ(pinringFreeHost(block), cudaSuccess);
+  }
+  pinringUsage usage = PINRING_USAGE_INIT;
+  ASSERT_EQ(pinringGetUsage(&usage), cudaSuccess);
+  EXPECT_EQ(usage.kinds[pinringUsagePromoted].totalCount, 0u);
+}
+
+TEST_F(CapiShapesTest, MemsetIsInStreamOrder) {
+  const CUstream stream = bed_->NonBlockingStream();
+  constexpr size_t kBytes = 300'000;
+  std::byte* const block = Block(kBytes);
+  std::byte* const device = Device(kBytes);
+  std::memset(block, 1, kBytes);
+  Gate gate(*bed_);
+  gate.Hold(stream);
+  // 1 goes to the device, 2 is written, 2 goes back over a part of it.
+  ASSERT_EQ(
+      pinringMemcpyAsync(device, block, kBytes, cudaMemcpyDefault, stream),
+      cudaSuccess);
+  ASSERT_EQ(pinringMemsetAsync(block, 2, kBytes, stream), cudaSuccess);
+  ASSERT_EQ(
+      pinringMemcpyAsync(device + 1000, block, 1000, cudaMemcpyDefault, stream),
+      cudaSuccess);
+  ASSERT_EQ(pinringMemsetAsync(block, 3, 500, stream), cudaSuccess);
+  EXPECT_TRUE(std::all_of(block, block + kBytes,
+                          [](std::byte b) { return b == std::byte{1}; }));
+  gate.Open();
+  ASSERT_EQ(bed_->driver().StreamSynchronize(stream), CUDA_SUCCESS);
+  std::vector<std::byte> there(kBytes, std::byte{1});
+  std::fill_n(there.begin() + 1000, 1000, std::byte{2});
+  EXPECT_EQ(Get(device, kBytes), there);
+  std::vector<std::byte> here(kBytes, std::byte{2});
+  std::fill_n(here.begin(), 500, std::byte{3});
+  EXPECT_EQ(std::memcmp(block, here.data(), kBytes), 0);
+  // The device's memory, a bad range, nothing.
+  ASSERT_EQ(pinringMemset(device, 4, kBytes), cudaSuccess)
+      << pinringGetLastErrorMessage();
+  ASSERT_EQ(bed_->driver().CtxSynchronize(), CUDA_SUCCESS);
+  EXPECT_EQ(Get(device, kBytes), std::vector<std::byte>(kBytes, std::byte{4}));
+  EXPECT_EQ(pinringMemset(block, 5, kBytes + (1 << 20)), cudaErrorInvalidValue);
+  EXPECT_EQ(pinringMemset(block, 5, SIZE_MAX), cudaErrorInvalidValue);
+  EXPECT_EQ(pinringMemset(block, 5, 0), cudaSuccess);
+  EXPECT_EQ(std::memcmp(block, here.data(), kBytes), 0);
+  EXPECT_EQ(pinringFreeHost(block), cudaSuccess);
+}
+
 TEST_F(CapiShapesTest, BadShapesAreRefusedBeforeAnythingMoves) {
   const size_t block_bytes = 256 << 10;
   std::byte* const block = Block(block_bytes - (128 << 10));

@@ -17,7 +17,9 @@ constexpr size_t kChunk = 64;
 
 void CarryOut(const Move& move) {
   std::byte* const host = move.transfer->HostAt(move.offset);
-  if (move.transfer->direction == Direction::kHostToDevice) {
+  if (move.transfer->fill.has_value()) {
+    std::memset(host, *move.transfer->fill, move.bytes);
+  } else if (move.transfer->direction == Direction::kHostToDevice) {
     std::memcpy(move.slot, host, move.bytes);
   } else {
     std::memcpy(host, move.slot, move.bytes);
@@ -365,6 +367,78 @@ TEST_F(CoreTest, AStreamWhoseTransfersAreOverStartsAfresh) {
   EXPECT_TRUE(first->retired);
   EXPECT_FALSE(second->previous[0].used);
   core_->CheckInvariants();
+}
+
+TEST_F(CoreTest, AFillNeedsNoSlotAndTakesItsTurn) {
+  Make(Options(1, 1));
+  std::vector<std::byte> there = Random(100);  // two chunks
+  std::vector<std::byte> host(100);
+  std::vector<std::byte> filled = Random(100);
+  // A stream that owns nothing beside one that owns all.
+  auto copy = Publish(1, Direction::kDeviceToHost, host);
+  ASSERT_NE(copy, nullptr);
+  TransferRequest request;
+  request.direction = Direction::kDeviceToHost;
+  request.host = filled.data();
+  request.shape = Shape::Flat(filled.size());
+  request.fill = 0x42;
+  auto other = core_->Publish(StreamKey{this, 2}, request).transfer;
+  auto behind = core_->Publish(StreamKey{this, 1}, request).transfer;
+  ASSERT_NE(other, nullptr);
+  ASSERT_NE(behind, nullptr);
+  EXPECT_EQ(other->chunks, 1u);
+  EXPECT_TRUE(other->slots.empty());
+
+  const std::vector<std::byte> before = filled;
+  MoveAll();
+  EXPECT_EQ(filled, before);  // no stream is there yet
+  Reach(*other);
+  flags_[other->line].done = other->LastSequence();
+  EXPECT_EQ(MoveAll(), 3);  // pieces of 40 bytes
+  EXPECT_EQ(filled, std::vector<std::byte>(100, std::byte{0x42}));
+  EXPECT_TRUE(AtLeast(flags_[other->line].drained, other->LastSequence()));
+  EXPECT_TRUE(other->retired);
+
+  filled = before;
+  Reach(*copy);
+  ASSERT_TRUE(Copy(*copy, 0, there));
+  MoveAll();
+  EXPECT_EQ(filled, before);
+  ASSERT_TRUE(Copy(*copy, 1, there));
+  MoveAll();
+  EXPECT_EQ(host, there);
+  Reach(*behind);
+  flags_[behind->line].done = behind->LastSequence();
+  MoveAll();
+  EXPECT_EQ(filled, std::vector<std::byte>(100, std::byte{0x42}));
+  EXPECT_TRUE(behind->retired);
+  EXPECT_TRUE(core_->idle());
+}
+
+TEST_F(CoreTest, AFillThatWasNotEnqueuedWritesNothingAndHoldsNobody) {
+  Make(Options(1, 1));
+  std::vector<std::byte> filled = Random(100);
+  const std::vector<std::byte> before = filled;
+  TransferRequest request;
+  request.direction = Direction::kDeviceToHost;
+  request.host = filled.data();
+  request.shape = Shape::Flat(filled.size());
+  request.fill = 0x42;
+  auto fill = core_->Publish(StreamKey{this, 1}, request).transfer;
+  ASSERT_NE(fill, nullptr);
+  core_->CutShort(*fill, 0);
+  auto next = Publish(1, Direction::kHostToDevice, filled);
+  ASSERT_NE(next, nullptr);
+  flags_[fill->line].done = fill->LastSequence();
+  Reach(*next);
+  MoveAll();
+  std::vector<std::byte> device(100);
+  ASSERT_TRUE(Copy(*next, 0, device));
+  MoveAll();
+  ASSERT_TRUE(Copy(*next, 1, device));
+  MoveAll();
+  EXPECT_EQ(device, before);
+  EXPECT_TRUE(core_->idle());
 }
 
 TEST_F(CoreTest, LosingAContextLosesItsTransfersOnly) {

@@ -1,5 +1,6 @@
 // Copies whose source may be read before the stream gets there, among copies
-// whose source may not, of every shape, under seeded schedules.
+// whose source may not, of every shape, and fills of host memory, under seeded
+// schedules.
 
 #include <atomic>
 #include <cstring>
@@ -45,6 +46,7 @@ class AccessRun {
 
  private:
   static constexpr auto kGap = std::byte{0xe1};
+  static constexpr unsigned char kFilled = 0x3c;
   static constexpr int kStreams = 2;
   static constexpr int kCopies = 6;
 
@@ -58,7 +60,9 @@ class AccessRun {
     std::vector<std::vector<std::byte>> expected(kCopies);
     std::vector<CUdeviceptr> devices(kCopies);
     std::vector<Fill> fills(kCopies);
-    std::vector<bool> copied(kCopies), copied_back(kCopies);
+    std::vector<bool> copied(kCopies), copied_back(kCopies), filled(kCopies);
+    // Where the filled bytes are copied to, in stream order.
+    std::vector<CUdeviceptr> after(kCopies);
     std::vector<Shape> shapes(kCopies);
     for (size_t i = 0; i < kCopies; ++i) {
       shapes[i] = RandomShape();
@@ -96,6 +100,15 @@ class AccessRun {
           Done(bench_.CopyShape(Direction::kDeviceToHost, results[i],
                                 devices[i], shapes[i], stream,
                                 static_cast<HostAccess>(Pick(3))));
+      filled[i] = Pick(2) == 0 &&
+                  Done(bench_.Fill(results[i], shapes[i], kFilled, stream));
+      if (filled[i]) {
+        after[i] = bench_.NewMemory(bytes);
+        if (!Done(bench_.Copy(Direction::kHostToDevice, results[i], after[i],
+                              stream))) {
+          after[i] = 0;
+        }
+      }
     }
     bench_.Must(bench_.driver().StreamSynchronize(stream), "synchronize");
     for (size_t i = 0; i < kCopies; ++i) {
@@ -109,16 +122,17 @@ class AccessRun {
         }
         bench_.Expect(there, devices[i], which);
       }
-      if (copied_back[i]) {
-        std::vector<std::byte> back(shape.Extent(shape.host), kGap);
-        for (uint64_t at = 0; at < shape.bytes(); ++at) {
-          const uint64_t place = shape.At(at, shape.host);
-          back[place] = expected[i][place];
-        }
-        if (results[i] != back) {
-          bench_.Wrong(absl::StrCat("wrong bytes on the way back: ", which));
-        }
+      std::vector<std::byte> back(shape.Extent(shape.host), kGap);
+      for (uint64_t at = 0; at < shape.bytes(); ++at) {
+        const uint64_t place = shape.At(at, shape.host);
+        if (copied_back[i]) back[place] = expected[i][place];
+        if (filled[i]) back[place] = std::byte{kFilled};
       }
+      if (results[i] != back) {
+        bench_.Wrong(absl::StrCat("wrong bytes on the way back: ", which,
+                                  filled[i] ? ", filled" : ""));
+      }
+      if (after[i] != 0) bench_.Expect(back, after[i], "copied after a fill");
       bench_.engine().WaitForHost(sources[i].data(), sources[i].size());
       bench_.engine().WaitForHost(results[i].data(), results[i].size());
     }

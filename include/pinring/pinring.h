@@ -175,14 +175,64 @@ PINRING_API cudaError_t pinringMemcpy2DAsync(void* dst, size_t dst_pitch,
                                              enum cudaMemcpyKind kind,
                                              cudaStream_t stream);
 
-// As cudaMemcpy3D and cudaMemcpy3DAsync between addresses. Arrays are not
-// copied: promote the block, and use the runtime's function.
+// As cudaMemcpy3D and cudaMemcpy3DAsync, between addresses, or an address and
+// an array.
 //
-// Errors: as pinringMemcpy2D, and cudaErrorInvalidValue (null, an array, no
-// address, rows or slices beyond their pitch).
+// Errors: as pinringMemcpy2D, and cudaErrorInvalidValue (null, two arrays, no
+// address, rows or slices beyond their pitch or the array),
+// cudaErrorInvalidResourceHandle (the array), cudaErrorNotSupported (an array
+// that is not made of equal channels, such as a compressed one: promote the
+// block, and use the runtime's function).
 PINRING_API cudaError_t pinringMemcpy3D(const struct cudaMemcpy3DParms* copy);
 PINRING_API cudaError_t
 pinringMemcpy3DAsync(const struct cudaMemcpy3DParms* copy, cudaStream_t stream);
+
+// As cudaMemcpy2DToArray, cudaMemcpy2DFromArray and their Async forms: `height`
+// rows of `width` bytes, in the array from byte `x` of row `y` on.
+//
+// Errors: as pinringMemcpy2D, and cudaErrorInvalidValue (a range beyond the
+// array), cudaErrorInvalidResourceHandle (the array).
+PINRING_API cudaError_t pinringMemcpy2DToArray(cudaArray_t dst, size_t x,
+                                               size_t y, const void* src,
+                                               size_t src_pitch, size_t width,
+                                               size_t height,
+                                               enum cudaMemcpyKind kind);
+PINRING_API cudaError_t pinringMemcpy2DToArrayAsync(
+    cudaArray_t dst, size_t x, size_t y, const void* src, size_t src_pitch,
+    size_t width, size_t height, enum cudaMemcpyKind kind, cudaStream_t stream);
+PINRING_API cudaError_t pinringMemcpy2DFromArray(void* dst, size_t dst_pitch,
+                                                 cudaArray_const_t src,
+                                                 size_t x, size_t y,
+                                                 size_t width, size_t height,
+                                                 enum cudaMemcpyKind kind);
+PINRING_API cudaError_t pinringMemcpy2DFromArrayAsync(
+    void* dst, size_t dst_pitch, cudaArray_const_t src, size_t x, size_t y,
+    size_t width, size_t height, enum cudaMemcpyKind kind, cudaStream_t stream);
+
+// --- Filling ---------------------------------------------------------------
+
+// As cudaMemset and its 2D, 3D and Async forms: every byte becomes `value`'s
+// low one. In a staged block the bytes are written when the stream gets there,
+// by the library's threads; none of them goes over the bus. The synchronous
+// forms return when all are written. 0 bytes succeed.
+//
+// Errors: cudaErrorInvalidValue (a range beyond its block, or memory that is
+// neither the device's nor pinned; rows longer than a pitch),
+// cudaErrorInvalidResourceHandle (`stream`).
+PINRING_API cudaError_t pinringMemset(void* dst, int value, size_t bytes);
+PINRING_API cudaError_t pinringMemsetAsync(void* dst, int value, size_t bytes,
+                                           cudaStream_t stream);
+PINRING_API cudaError_t pinringMemset2D(void* dst, size_t pitch, int value,
+                                        size_t width, size_t height);
+PINRING_API cudaError_t pinringMemset2DAsync(void* dst, size_t pitch, int value,
+                                             size_t width, size_t height,
+                                             cudaStream_t stream);
+PINRING_API cudaError_t pinringMemset3D(struct cudaPitchedPtr dst, int value,
+                                        struct cudaExtent extent);
+PINRING_API cudaError_t pinringMemset3DAsync(struct cudaPitchedPtr dst,
+                                             int value,
+                                             struct cudaExtent extent,
+                                             cudaStream_t stream);
 
 // When pinringCopyAsync may access host memory: the values and the meaning of
 // cudaMemcpySrcAccessOrder, for sources and destinations in host memory.

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "absl/functional/function_ref.h"
@@ -51,6 +52,11 @@ class Instance {
     uint64_t depth = 1;
     Pitch dst;
     Pitch src;
+
+    bool empty() const { return width == 0 || height == 0 || depth == 0; }
+    // An error where the last byte is beyond what 64 bits can say. The driver
+    // would say so too, but after this had been computed with. Not empty.
+    absl::Status CheckReach(const Pitch& pitch) const;
   };
   // One copy that the program asked for.
   struct Copy {
@@ -58,6 +64,8 @@ class Instance {
     const void* src = nullptr;
     size_t bytes = 0;
     const Rows* rows = nullptr;  // null: `bytes` bytes in one piece
+    // With rows: the end whose address is null lies here.
+    std::optional<ArrayPlace> array = std::nullopt;
     cudaMemcpyKind kind = cudaMemcpyDefault;
     CUstream stream = nullptr;
     bool wait = false;
@@ -100,6 +108,18 @@ class Instance {
   // The same, but pageable memory of the program's own goes through the ring
   // too.
   absl::Status CopyPageable(const Copy& copy);
+  // Bytes of an element; 0 for an array that is not made of equal channels.
+  absl::StatusOr<uint64_t> ArrayElement(cudaArray_const_t array);
+
+  // As cudaMemset3D and cudaMemset3DAsync: rows.dst says how the rows lie.
+  struct Fill {
+    void* dst = nullptr;
+    unsigned char value = 0;
+    Rows rows;
+    CUstream stream = nullptr;
+    bool wait = false;
+  };
+  absl::Status Memset(const Fill& fill);
 
   absl::Status PointerGetAttributes(cudaPointerAttributes* attributes,
                                     const void* pointer);
@@ -131,6 +151,9 @@ class Instance {
            const copy::KernelSet& kernels, AddressMap* blocks);
 
   absl::Status CopyBlock(const Copy& copy);
+  absl::Status FillBlock(const Fill& fill, Block& block);
+  absl::Status FillNatively(const Fill& fill);
+  CUresult CallFill(const Fill& fill, bool sync) const;
   CUresult CallCopy(const Copy& copy, bool sync) const;
   // `block` is null for pageable memory of the program's own.
   absl::Status CopyStaged(const Copy& copy, Block* block, Direction direction);

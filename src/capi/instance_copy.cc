@@ -12,6 +12,7 @@
 #include "src/capi/addresses.h"
 #include "src/capi/instance.h"
 #include "src/driver/status.h"
+#include "src/engine/chunk_copy.h"
 #include "src/usage/usage_print.h"
 
 namespace pinring {
@@ -77,20 +78,8 @@ size_t ExtentOf(const Instance::Copy& copy, Direction direction) {
   return static_cast<size_t>(shape.Extent(shape.host));
 }
 
-// Whether the last byte of the rows is beyond what 64 bits can say.
-bool Overflows(const Instance::Rows& rows, const Pitch& pitch) {
-  const auto last = [](uint64_t count, uint64_t step) {
-    return absl::uint128(count - 1) * step;
-  };
-  const absl::uint128 extent =
-      last(rows.depth, pitch.slice) + last(rows.height, pitch.row) + rows.width;
-  const absl::uint128 bytes =
-      absl::uint128(rows.width) * rows.height * rows.depth;
-  return extent > INT64_MAX || bytes > INT64_MAX ||
-         absl::uint128(rows.width) * rows.height > INT64_MAX;
-}
-
-// Either end of a copy in the driver's words: it finds out what is there.
+// Either end of a copy in the driver's words: it finds out what is at an
+// address.
 template <typename DriverCopy>
 void SetEnds(const Instance::Copy& copy, DriverCopy* out) {
   out->srcMemoryType = CU_MEMORYTYPE_UNIFIED;
@@ -101,23 +90,36 @@ void SetEnds(const Instance::Copy& copy, DriverCopy* out) {
   out->dstPitch = copy.rows->dst.row;
   out->WidthInBytes = copy.rows->width;
   out->Height = copy.rows->height;
+  if (!copy.array.has_value()) return;
+  const bool to = copy.dst == nullptr;
+  (to ? out->dstMemoryType : out->srcMemoryType) = CU_MEMORYTYPE_ARRAY;
+  (to ? out->dstArray : out->srcArray) = copy.array->array;
+  (to ? out->dstXInBytes : out->srcXInBytes) = copy.array->x;
+  (to ? out->dstY : out->srcY) = copy.array->y;
 }
 
 }  // namespace
 
-absl::Status Instance::MemcpyRows(const Copy& copy) {
-  const Rows& rows = *copy.rows;
-  if (rows.width == 0 || rows.height == 0 || rows.depth == 0) {
+absl::Status Instance::Rows::CheckReach(const Pitch& pitch) const {
+  const auto last = [](uint64_t count, uint64_t step) {
+    return absl::uint128(count - 1) * step;
+  };
+  const absl::uint128 extent =
+      last(depth, pitch.slice) + last(height, pitch.row) + width;
+  const absl::uint128 slice = absl::uint128(width) * height;
+  if (extent <= INT64_MAX && slice <= INT64_MAX && slice * depth <= INT64_MAX) {
     return absl::OkStatus();
   }
+  return InvalidValue(absl::StrCat(depth, " slices of ", height, " rows of ",
+                                   width, " bytes with a pitch of ", pitch.row,
+                                   " reach beyond all addresses"));
+}
+
+absl::Status Instance::MemcpyRows(const Copy& copy) {
+  const Rows& rows = *copy.rows;
+  if (rows.empty()) return absl::OkStatus();
   for (const Pitch& pitch : {rows.dst, rows.src}) {
-    // The driver would say so too, but after this had been computed with.
-    if (Overflows(rows, pitch)) {
-      return InvalidValue(absl::StrCat("a copy of ", rows.depth, " slices of ",
-                                       rows.height, " rows of ", rows.width,
-                                       " bytes with a pitch of ", pitch.row,
-                                       " reaches beyond all addresses"));
-    }
+    if (auto status = rows.CheckReach(pitch); !status.ok()) return status;
   }
   Copy counted = copy;
   counted.bytes = static_cast<size_t>(rows.width * rows.height * rows.depth);
@@ -182,6 +184,21 @@ absl::Status Instance::CopyPageable(const Copy& copy) {
   return CopyNatively(copy, DirectionOf(copy.kind), CopyPath::kPassed);
 }
 
+absl::StatusOr<uint64_t> Instance::ArrayElement(cudaArray_const_t array) {
+  if (auto status = CheckProcess(); !status.ok()) return status;
+  CUDA_ARRAY3D_DESCRIPTOR descriptor;
+  // The runtime's arrays are the driver's.
+  auto* const handle =
+      reinterpret_cast<CUarray>(const_cast<cudaArray_t>(array));
+  if (auto status = CallDriver(
+          "cuArray3DGetDescriptor",
+          [&] { return driver_.Array3DGetDescriptor(&descriptor, handle); });
+      !status.ok()) {
+    return status;
+  }
+  return ArrayElementBytes(descriptor);
+}
+
 // A copy that is over when the call returns is no part of a graph. Asked before
 // anything is done, since waiting for the stream would end its capture.
 absl::Status Instance::RefuseCapture(CUstream stream) {
@@ -228,14 +245,16 @@ absl::Status Instance::CopyStaged(const Copy& copy, Block* block,
     return CopyAsPageable(copy, direction, CopyPath::kPassed);
   }
   const bool in = direction == Direction::kHostToDevice;
-  const auto result =
-      engine_.Copy({.direction = direction,
-                    .host = in ? const_cast<void*>(copy.src) : copy.dst,
-                    .device = DeviceAddress(in ? copy.dst : copy.src),
-                    .shape = Simplified(ShapeOf(copy, direction)),
-                    .stream = copy.stream,
-                    .wait = copy.wait,
-                    .access = copy.access});
+  const auto result = engine_.Copy(
+      {.direction = direction,
+       .host = in ? const_cast<void*>(copy.src) : copy.dst,
+       .device = DeviceAddress(in ? copy.dst : copy.src),
+       .shape = copy.array.has_value() ? ShapeOf(copy, direction)
+                                       : Simplified(ShapeOf(copy, direction)),
+       .stream = copy.stream,
+       .wait = copy.wait,
+       .access = copy.access,
+       .array = copy.array});
   if (!result.ok()) return result.status();
   switch (result->outcome) {
     case CopyOutcome::kDeferred:
@@ -365,7 +384,7 @@ CUresult Instance::CallCopy(const Copy& copy, bool sync) const {
                                       copy.stream);
   }
   const Rows& rows = *copy.rows;
-  if (rows.depth == 1) {
+  if (rows.depth == 1 && (!copy.array.has_value() || copy.array->z == 0)) {
     CUDA_MEMCPY2D rectangle;
     std::memset(&rectangle, 0, sizeof(rectangle));
     SetEnds(copy, &rectangle);
@@ -378,6 +397,9 @@ CUresult Instance::CallCopy(const Copy& copy, bool sync) const {
   box.srcHeight = rows.src.row == 0 ? 0 : rows.src.slice / rows.src.row;
   box.dstHeight = rows.dst.row == 0 ? 0 : rows.dst.slice / rows.dst.row;
   box.Depth = rows.depth;
+  if (copy.array.has_value()) {
+    (copy.dst == nullptr ? box.dstZ : box.srcZ) = copy.array->z;
+  }
   return sync ? driver_.Memcpy3D(&box)
               : driver_.Memcpy3DAsync(&box, copy.stream);
 }

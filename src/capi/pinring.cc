@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -142,14 +143,15 @@ cudaError_t CopyPageable(void* dst, const void* src, size_t bytes,
 }
 
 cudaError_t CopyRows(void* dst, const void* src, const Instance::Rows& rows,
+                     const std::optional<pinring::ArrayPlace>& array,
                      const cudaMemcpyKind& kind, cudaStream_t stream,
                      bool wait) {
-  const bool nothing = rows.width == 0 || rows.height == 0 || rows.depth == 0;
-  return CheckKind(nothing ? 0 : 1, kind, [&](cudaMemcpyKind checked) {
+  return CheckKind(rows.empty() ? 0 : 1, kind, [&](cudaMemcpyKind checked) {
     return WithOwner(dst, src, [&](Instance& instance) {
       return instance.MemcpyRows({.dst = dst,
                                   .src = src,
                                   .rows = &rows,
+                                  .array = array,
                                   .kind = checked,
                                   .stream = stream,
                                   .wait = wait});
@@ -173,7 +175,70 @@ cudaError_t CopyRectangle(void* dst, size_t dst_pitch, const void* src,
                    .depth = 1,
                    .dst = {dst_pitch, 0},
                    .src = {src_pitch, 0}},
-                  kind, stream, wait);
+                  std::nullopt, kind, stream, wait);
+}
+
+// The runtime's arrays are the driver's.
+CUarray DriverArray(cudaArray_const_t array) {
+  return reinterpret_cast<CUarray>(const_cast<cudaArray_t>(array));
+}
+
+// Rows between memory, of which one address is null, and an array.
+cudaError_t CopyArrayRows(cudaArray_const_t array, size_t x, size_t y,
+                          void* dst, const void* src, size_t pitch,
+                          size_t width, size_t height,
+                          const cudaMemcpyKind& kind, cudaStream_t stream,
+                          bool wait) {
+  if (array == nullptr)
+    return LastError::Keep(cudaErrorInvalidResourceHandle, "the array is null");
+  if (height > 0 && width > pitch) {
+    return LastError::Keep(
+        cudaErrorInvalidPitchValue,
+        absl::StrCat("rows of ", width, " bytes do not fit into a pitch of ",
+                     pitch));
+  }
+  Instance::Rows rows;
+  rows.width = width;
+  rows.height = height;
+  (dst != nullptr ? rows.dst : rows.src) = {pitch, 0};
+  return CopyRows(dst, src, rows,
+                  pinring::ArrayPlace{DriverArray(array), x, y, 0}, kind,
+                  stream, wait);
+}
+
+cudaError_t Fill(void* dst, int value, const Instance::Rows& rows,
+                 cudaStream_t stream, bool wait) {
+  return WithOwner(dst, [&](Instance& instance) {
+    return instance.Memset({.dst = dst,
+                            .value = static_cast<unsigned char>(value),
+                            .rows = rows,
+                            .stream = stream,
+                            .wait = wait});
+  });
+}
+
+cudaError_t FillBytes(void* dst, int value, size_t bytes, cudaStream_t stream,
+                      bool wait) {
+  Instance::Rows rows;
+  rows.width = bytes;
+  return Fill(dst, value, rows, stream, wait);
+}
+
+cudaError_t FillBox(const cudaPitchedPtr& dst, int value,
+                    const cudaExtent& extent, cudaStream_t stream, bool wait) {
+  Instance::Rows rows;
+  rows.width = extent.width;
+  rows.height = extent.height;
+  rows.depth = extent.depth;
+  rows.dst = {dst.pitch, dst.pitch * dst.ysize};
+  if (!rows.empty() && ((rows.width > dst.pitch && rows.height > 1) ||
+                        (rows.height > dst.ysize && rows.depth > 1))) {
+    return Report(InvalidValue(
+        absl::StrCat("rows of ", rows.width, " bytes in slices of ",
+                     rows.height, " rows do not fit into a pitch of ",
+                     dst.pitch, " and slices of ", dst.ysize, " rows")));
+  }
+  return Fill(dst.ptr, value, rows, stream, wait);
 }
 
 // Where a copy's first byte lies, and its pitches.
@@ -193,25 +258,70 @@ bool Outside(const cudaPitchedPtr& pointer, const cudaPos& position,
                                extent.height > pointer.ysize - position.y));
 }
 
+cudaError_t BoxOutside(const cudaExtent& extent) {
+  return Report(InvalidValue(absl::StrCat(
+      "a box of ", extent.width, " bytes, ", extent.height, " rows and ",
+      extent.depth,
+      " slices reaches over the pitch or the height of its source or "
+      "destination")));
+}
+
+// A box between an array and memory.
+cudaError_t CopyArrayBox(const cudaMemcpy3DParms& copy, cudaStream_t stream,
+                         bool wait) {
+  const bool to = copy.dstArray != nullptr;
+  if (to && copy.srcArray != nullptr) {
+    return Report(InvalidValue(
+        "both ends are arrays, none is memory: call cudaMemcpy3D"));
+  }
+  const cudaArray_const_t array = to ? copy.dstArray : copy.srcArray;
+  uint64_t element = 0;
+  const cudaError_t error = WithInstance([&](Instance& instance) {
+    const auto bytes = instance.ArrayElement(array);
+    if (bytes.ok()) element = *bytes;
+    return bytes.status();
+  });
+  if (error != cudaSuccess) return error;
+  if (element == 0) {
+    return LastError::Keep(
+        cudaErrorNotSupported,
+        "the array is not made of equal channels: call pinringPromote for the "
+        "block, then cudaMemcpy3D");
+  }
+  cudaExtent extent = copy.extent;
+  if (extent.width > SIZE_MAX / element) {
+    return Report(InvalidValue(absl::StrCat(
+        "rows of ", extent.width, " elements of ", element, " bytes")));
+  }
+  extent.width *= element;  // said in elements of the array
+  const cudaPitchedPtr& memory = to ? copy.srcPtr : copy.dstPtr;
+  const cudaPos& position = to ? copy.srcPos : copy.dstPos;
+  const cudaPos& at = to ? copy.dstPos : copy.srcPos;
+  if (Outside(memory, position, extent)) return BoxOutside(extent);
+  Instance::Rows rows;
+  rows.width = extent.width;
+  rows.height = extent.height;
+  rows.depth = extent.depth;
+  std::byte* const start = Start(memory, position, to ? &rows.src : &rows.dst);
+  const uint64_t x = std::min<uint64_t>(at.x, SIZE_MAX / element) * element;
+  return CopyRows(to ? nullptr : start, to ? start : nullptr, rows,
+                  pinring::ArrayPlace{DriverArray(array), x, at.y, at.z},
+                  copy.kind, stream, wait);
+}
+
 cudaError_t CopyBox(const cudaMemcpy3DParms* copy, cudaStream_t stream,
                     bool wait) {
   if (copy == nullptr) return Report(InvalidValue("the parameters are null"));
-  if (copy->srcArray != nullptr || copy->dstArray != nullptr) {
-    return Report(InvalidValue(
-        "arrays are not copied through the ring: call pinringPromote for the "
-        "block, then cudaMemcpy3D"));
-  }
   const cudaExtent& extent = copy->extent;
   if (extent.width == 0 || extent.height == 0 || extent.depth == 0) {
     return cudaSuccess;
   }
+  if (copy->srcArray != nullptr || copy->dstArray != nullptr) {
+    return CopyArrayBox(*copy, stream, wait);
+  }
   if (Outside(copy->srcPtr, copy->srcPos, extent) ||
       Outside(copy->dstPtr, copy->dstPos, extent)) {
-    return Report(InvalidValue(
-        absl::StrCat("a box of ", extent.width, " bytes, ", extent.height,
-                     " rows and ", extent.depth,
-                     " slices reaches over the pitch or the height of its "
-                     "source or destination")));
+    return BoxOutside(extent);
   }
   Instance::Rows rows;
   rows.width = extent.width;
@@ -219,7 +329,7 @@ cudaError_t CopyBox(const cudaMemcpy3DParms* copy, cudaStream_t stream,
   rows.depth = extent.depth;
   const std::byte* src = Start(copy->srcPtr, copy->srcPos, &rows.src);
   std::byte* dst = Start(copy->dstPtr, copy->dstPos, &rows.dst);
-  return CopyRows(dst, src, rows, copy->kind, stream, wait);
+  return CopyRows(dst, src, rows, std::nullopt, copy->kind, stream, wait);
 }
 
 }  // namespace
@@ -296,6 +406,73 @@ cudaError_t pinringMemcpy3D(const struct cudaMemcpy3DParms* copy) {
 cudaError_t pinringMemcpy3DAsync(const struct cudaMemcpy3DParms* copy,
                                  cudaStream_t stream) {
   return CopyBox(copy, stream, false);
+}
+
+cudaError_t pinringMemcpy2DToArray(cudaArray_t dst, size_t x, size_t y,
+                                   const void* src, size_t src_pitch,
+                                   size_t width, size_t height,
+                                   enum cudaMemcpyKind kind) {
+  return CopyArrayRows(dst, x, y, nullptr, src, src_pitch, width, height, kind,
+                       nullptr, true);
+}
+
+cudaError_t pinringMemcpy2DToArrayAsync(cudaArray_t dst, size_t x, size_t y,
+                                        const void* src, size_t src_pitch,
+                                        size_t width, size_t height,
+                                        enum cudaMemcpyKind kind,
+                                        cudaStream_t stream) {
+  return CopyArrayRows(dst, x, y, nullptr, src, src_pitch, width, height, kind,
+                       stream, false);
+}
+
+cudaError_t pinringMemcpy2DFromArray(void* dst, size_t dst_pitch,
+                                     cudaArray_const_t src, size_t x, size_t y,
+                                     size_t width, size_t height,
+                                     enum cudaMemcpyKind kind) {
+  return CopyArrayRows(src, x, y, dst, nullptr, dst_pitch, width, height, kind,
+                       nullptr, true);
+}
+
+cudaError_t pinringMemcpy2DFromArrayAsync(void* dst, size_t dst_pitch,
+                                          cudaArray_const_t src, size_t x,
+                                          size_t y, size_t width, size_t height,
+                                          enum cudaMemcpyKind kind,
+                                          cudaStream_t stream) {
+  return CopyArrayRows(src, x, y, dst, nullptr, dst_pitch, width, height, kind,
+                       stream, false);
+}
+
+cudaError_t pinringMemset(void* dst, int value, size_t bytes) {
+  return FillBytes(dst, value, bytes, nullptr, true);
+}
+
+cudaError_t pinringMemsetAsync(void* dst, int value, size_t bytes,
+                               cudaStream_t stream) {
+  return FillBytes(dst, value, bytes, stream, false);
+}
+
+cudaError_t pinringMemset2D(void* dst, size_t pitch, int value, size_t width,
+                            size_t height) {
+  return FillBox({dst, pitch, width, height}, value, {width, height, 1},
+                 nullptr, true);
+}
+
+cudaError_t pinringMemset2DAsync(void* dst, size_t pitch, int value,
+                                 size_t width, size_t height,
+                                 cudaStream_t stream) {
+  return FillBox({dst, pitch, width, height}, value, {width, height, 1}, stream,
+                 false);
+}
+
+cudaError_t pinringMemset3D(struct cudaPitchedPtr dst, int value,
+                            struct cudaExtent extent) {
+  return FillBox(dst, value, extent, nullptr, true);
+}
+
+cudaError_t pinringMemset3DAsync(struct cudaPitchedPtr dst, int value,
+                                 struct cudaExtent extent,
+                                 cudaStream_t stream) {
+  return FillBox(dst, value, extent, stream, false);
 }
 
 cudaError_t pinringCopyAsync(void* dst, const void* src, size_t bytes,

@@ -48,57 +48,26 @@ Core::Published Core::Publish(const StreamKey& stream,
   const uint64_t bytes = request.shape.bytes();
   const bool early =
       request.reads_early && request.direction == Direction::kHostToDevice;
-  Group extra;
-  bool shared_out = false;
-  if (!options_.share_slots_for_test) {
-    Demand demand;
-    demand.transfer_bytes = static_cast<size_t>(bytes);
-    demand.idle = request.idle;
-    demand.waits = request.waits;
-    demand.streams = NoteCrowd(by_key_.size() + (fresh != nullptr ? 1 : 0),
-                               request.now_nanos);
-    // What is read early needs slots that no earlier transfer holds.
-    if (!early) {
-      for (const Group& group : owner->groups)
-        demand.owned_bytes += group.total_bytes();
-    }
-    const Supply supply{arena_.ring_bytes(), arena_.unit_bytes(),
-                        arena_.free_bytes(), arena_.reserve_bytes(),
-                        arena_.free_reserved_bytes()};
-    shared_out =
-        TakeShare(DivideRing(options_.division, demand, supply), &extra);
-    if (shared_out) owner->groups.push_back(std::move(extra));
-  }
-  Group* group =
-      early && shared_out ? &owner->groups.back() : ChooseGroup(*owner, bytes);
+  const size_t streams = by_key_.size() + (fresh != nullptr ? 1 : 0);
   auto give_up = [&](Refusal refusal) {
     if (fresh != nullptr) {
       for (const Group& taken : owner->groups) GiveGroup(taken);
     }
     return Published{nullptr, refusal};
   };
-  if (group == nullptr) return give_up(Refusal::kNoSlot);
-
-  size_t chunk_bytes = group->slot_bytes;
-  if (options_.division.slot_bytes == 0) {
-    // Smaller chunks than the slots allow, where the transfer would otherwise
-    // have too few to overlap.
-    constexpr size_t kChunksAtLeast = 4;
-    constexpr size_t kWorthCutting = size_t{256} << 10;
-    const size_t cut =
-        std::max((static_cast<size_t>(std::min<uint64_t>(bytes, SIZE_MAX / 2)) /
-                      kChunksAtLeast +
-                  4095) &
-                     ~size_t{4095},
-                 kWorthCutting);
-    chunk_bytes = std::min(chunk_bytes, cut);
+  Group* group = nullptr;
+  Cut cut{.chunk_bytes = bytes, .chunks = 1};
+  if (!request.fill.has_value()) {
+    const bool added = AddShare(*owner, request, early, streams);
+    group = early && added ? &owner->groups.back() : ChooseGroup(*owner, bytes);
+    if (group == nullptr) return give_up(Refusal::kNoSlot);
+    cut = CutIntoChunks(request.shape, ChunkBytesFor(*group, bytes));
   }
-  const Cut cut = CutIntoChunks(request.shape, chunk_bytes);
   const uint64_t chunks = cut.chunks;
   if (request.prefilled && (chunks != 1 || !UseOver(group->last[group->next])))
     return give_up(Refusal::kNoSlot);
   if (!request.idle && !request.waits && options_.division.slot_bytes == 0 &&
-      chunks > MaxChunks(by_key_.size() + (fresh != nullptr ? 1 : 0))) {
+      chunks > MaxChunks(streams)) {
     return give_up(Refusal::kTooDeep);
   }
   if (chunks > (uint64_t{1} << 30)) return give_up(Refusal::kTooDeep);
@@ -114,12 +83,17 @@ Core::Published Core::Publish(const StreamKey& stream,
   transfer->context = stream.context;
   transfer->prefilled = request.prefilled;
   transfer->reads_early = early;
+  transfer->fill = request.fill;
   transfer->line = owner->line;
   Line& line = lines_[owner->line];
   transfer->number = ++line.transfers;
   transfer->first = line.chunks;
   line.chunks += transfer->chunks;
-  AssignSlots(*owner, *group, *transfer);
+  if (group != nullptr) {
+    AssignSlots(*owner, *group, *transfer);
+  } else {
+    transfer->moved.assign(1, 0);
+  }
 
   owner->queue.push_back(transfer);
   owner->early += transfer->reads_early ? 1 : 0;
@@ -131,6 +105,46 @@ Core::Published Core::Publish(const StreamKey& stream,
   }
   ++outstanding_;
   return {transfer, Refusal::kNone};
+}
+
+// Asks for slots beside those that the stream owns; false where there are none
+// to be had, or it has enough.
+bool Core::AddShare(Owner& owner, const TransferRequest& request, bool early,
+                    size_t streams) {
+  if (options_.share_slots_for_test) return false;
+  Demand demand;
+  demand.transfer_bytes = static_cast<size_t>(request.shape.bytes());
+  demand.idle = request.idle;
+  demand.waits = request.waits;
+  demand.streams = NoteCrowd(streams, request.now_nanos);
+  // What is read early needs slots that no earlier transfer holds.
+  if (!early) {
+    for (const Group& group : owner.groups)
+      demand.owned_bytes += group.total_bytes();
+  }
+  const Supply supply{arena_.ring_bytes(), arena_.unit_bytes(),
+                      arena_.free_bytes(), arena_.reserve_bytes(),
+                      arena_.free_reserved_bytes()};
+  Group extra;
+  if (!TakeShare(DivideRing(options_.division, demand, supply), &extra))
+    return false;
+  owner.groups.push_back(std::move(extra));
+  return true;
+}
+
+// Smaller chunks than the slots allow, where the transfer would otherwise have
+// too few to overlap.
+size_t Core::ChunkBytesFor(const Group& group, uint64_t bytes) const {
+  if (options_.division.slot_bytes != 0) return group.slot_bytes;
+  constexpr size_t kChunksAtLeast = 4;
+  constexpr size_t kWorthCutting = size_t{256} << 10;
+  const size_t cut =
+      std::max((static_cast<size_t>(std::min<uint64_t>(bytes, SIZE_MAX / 2)) /
+                    kChunksAtLeast +
+                4095) &
+                   ~size_t{4095},
+               kWorthCutting);
+  return std::min(group.slot_bytes, cut);
 }
 
 // The largest number of streams that owned slots a moment ago. Streams that
@@ -252,6 +266,7 @@ void Core::CutShort(Transfer& transfer, uint32_t enqueued_chunks) {
   // But its context may be lost.
   if (owner == nullptr) return;
   transfer.end = enqueued_chunks;
+  if (transfer.slots.empty()) return;
   RestoreSlots(options_.share_slots_for_test ? shared_group_
                                              : owner->groups[owner->last_group],
                transfer);
@@ -269,6 +284,7 @@ void Core::Lose(Transfer& transfer) {
 // ------------------------------------------------------------------------------------------------------
 
 bool Core::SlotFree(const Transfer& transfer, uint32_t chunk) const {
+  if (transfer.slots.empty()) return true;
   const auto slots = static_cast<uint32_t>(transfer.slots.size());
   if (chunk >= slots) {
     if (transfer.direction == Direction::kDeviceToHost)
@@ -297,8 +313,7 @@ bool Core::NextChunkReady(const Transfer& transfer) const {
   if (transfer.direction == Direction::kDeviceToHost) {
     return SlotFree(transfer, chunk);
   }
-  return transfer.moved[chunk % transfer.slots.size()] ==
-         transfer.ChunkBytes(chunk);
+  return transfer.Moved(chunk) == transfer.ChunkBytes(chunk);
 }
 
 // A device-to-host chunk is permitted as soon as its slot is free, before the
@@ -312,7 +327,7 @@ bool Core::Permit(Owner& owner) {
     if (transfer.lost)
       break;  // the line is let go once all before it is over (Release)
     while (transfer.permitted < transfer.end && NextChunkReady(transfer)) {
-      transfer.moved[transfer.permitted % transfer.slots.size()] = 0;
+      transfer.Moved(transfer.permitted) = 0;
       flags_[owner.line].permitted.store(
           transfer.ChunkSequence(transfer.permitted),
           std::memory_order_release);
@@ -487,10 +502,13 @@ bool Core::TakeFrom(Owner& owner, uint64_t now_nanos, Move* move) {
     const size_t chunk_bytes = transfer->ChunkBytes(chunk);
     const size_t bytes =
         std::min(options_.piece_bytes, chunk_bytes - transfer->claim_offset);
-    *move = Move{
-        transfer, chunk, transfer->ChunkOffset(chunk) + transfer->claim_offset,
-        ring_ + transfer->ChunkSlot(chunk).offset + transfer->claim_offset,
-        bytes};
+    *move = Move{transfer, chunk,
+                 transfer->ChunkOffset(chunk) + transfer->claim_offset, nullptr,
+                 bytes};
+    if (!transfer->fill.has_value()) {
+      move->slot =
+          ring_ + transfer->ChunkSlot(chunk).offset + transfer->claim_offset;
+    }
     ++transfer->moves_in_progress;
     transfer->claim_offset += bytes;
     if (transfer->claim_offset == chunk_bytes) {
@@ -526,7 +544,7 @@ bool Core::Take(uint64_t now_nanos, const Transfer* only, Move* move) {
 void Core::Finish(const Move& move) {
   Transfer& transfer = *move.transfer;
   --transfer.moves_in_progress;
-  transfer.moved[move.chunk % transfer.slots.size()] += move.bytes;
+  transfer.Moved(move.chunk) += move.bytes;
   Owner* owner = OwnerOf(transfer);
   if (transfer.lost || owner == nullptr) return;
   if (transfer.direction == Direction::kDeviceToHost) {
@@ -543,8 +561,7 @@ void Core::Drain(Owner& owner) {
     if (transfer->lost) return;
     if (transfer->direction == Direction::kHostToDevice) continue;
     while (transfer->drained < transfer->end) {
-      size_t& moved =
-          transfer->moved[transfer->drained % transfer->slots.size()];
+      size_t& moved = transfer->Moved(transfer->drained);
       if (moved != transfer->ChunkBytes(transfer->drained)) return;
       moved = 0;
       flags_[owner.line].drained.store(

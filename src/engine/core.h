@@ -13,6 +13,8 @@
 //    once the previous user of its slot, an earlier chunk of the same stream,
 //    is over and (host to device) its bytes are in the slot.
 //  * Chunks of a line are permitted in their order, whatever was filled first.
+//  * Filling host memory with a value takes no slots, and its place in the line
+//  as every other transfer.
 //  * Counters only grow and belong to the line. A transfer's numbers are fixed
 //  when it is published, before its first driver call.
 //
@@ -26,6 +28,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -60,14 +63,15 @@ struct TransferRequest {
   bool prefilled = false;    // only for one chunk on an idle stream; refused
                              // (kNoSlot) where it would need two
   bool reads_early = false;  // see Transfer
+  std::optional<unsigned char> fill = std::nullopt;  // see Transfer
 };
 
 // A piece of a chunk to copy between host memory and a slot.
 struct Move {
   std::shared_ptr<Transfer> transfer;
   uint32_t chunk = 0;
-  uint64_t offset = 0;  // of the transfer's packed bytes
-  std::byte* slot = nullptr;
+  uint64_t offset = 0;        // of the transfer's packed bytes
+  std::byte* slot = nullptr;  // null where host memory is filled with a value
   size_t bytes = 0;
 };
 
@@ -161,6 +165,9 @@ class Core {
   bool TakeShare(Share share, Group* group);
   void GiveGroup(const Group& group);
   Owner* FindOwner(const StreamKey& key) const;
+  bool AddShare(Owner& owner, const TransferRequest& request, bool early,
+                size_t streams);
+  size_t ChunkBytesFor(const Group& group, uint64_t bytes) const;
   void AssignSlots(Owner& owner, Group& group, Transfer& transfer);
   void RestoreSlots(Group& group, const Transfer& transfer);
   bool SlotFree(const Transfer& transfer, uint32_t chunk) const;

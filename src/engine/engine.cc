@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "src/driver/status.h"
+#include "src/engine/chunk_copy.h"
 #include "src/os/threads.h"
 
 namespace pinring {
@@ -55,20 +56,6 @@ CUstreamBatchMemOpParams WaitOperation(CUdeviceptr address, Sequence value) {
   operation.waitValue.value = value;
   operation.waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
   return operation;
-}
-
-// A copy between a slot and the device, in the driver's words.
-template <typename DriverCopy>
-void SetEnds(bool in, std::byte* slot, CUdeviceptr device, DriverCopy* copy) {
-  copy->srcMemoryType = in ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-  copy->dstMemoryType = in ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
-  if (in) {
-    copy->srcHost = slot;
-    copy->dstDevice = device;
-  } else {
-    copy->srcDevice = device;
-    copy->dstHost = slot;
-  }
 }
 
 }  // namespace
@@ -308,11 +295,10 @@ absl::StatusOr<CopyResult> Engine::CopyInContext(const CopyRequest& request) {
   if (capture != CU_STREAM_CAPTURE_STATUS_NONE)
     return CopyResult{CopyOutcome::kCapturing};
 
-  bool device_memory = false;
-  if (absl::Status status = CheckDeviceRange(request, &device_memory);
-      !status.ok())
+  std::optional<CopyOutcome> refused;
+  if (absl::Status status = CheckDeviceEnd(request, &refused); !status.ok())
     return status;
-  if (!device_memory) return CopyResult{CopyOutcome::kNotDevice};
+  if (refused.has_value()) return CopyResult{*refused};
   if (!EnsureRing().ok()) return CopyResult{CopyOutcome::kNoRing};
 
   CUcontext handle = nullptr;
@@ -379,14 +365,20 @@ absl::StatusOr<StreamKey> Engine::KeyOf(CUstream stream,
 }
 
 // Natively a copy that leaves its allocation moves nothing, so the whole range
-// is looked at before the first chunk. Mappings next to each other are one
-// range.
-absl::Status Engine::CheckDeviceRange(const CopyRequest& request,
-                                      bool* device_memory) const {
+// is looked at before the first chunk.
+absl::Status Engine::CheckDeviceEnd(const CopyRequest& request,
+                                    std::optional<CopyOutcome>* refused) const {
+  if (request.fill.has_value()) return absl::OkStatus();
+  return request.array.has_value() ? CheckArrayRange(request, refused)
+                                   : CheckDeviceRange(request, refused);
+}
+
+// Mappings next to each other are one range.
+absl::Status Engine::CheckDeviceRange(
+    const CopyRequest& request, std::optional<CopyOutcome>* refused) const {
   CUdeviceptr address = request.device;
   const uint64_t bytes = request.shape.Extent(request.shape.device);
   const CUdeviceptr end = request.device + bytes;
-  *device_memory = false;
   if (end < request.device)
     return CudaStatus(CUDA_ERROR_INVALID_VALUE,
                       "a copy past the end of the address space");
@@ -406,7 +398,10 @@ absl::Status Engine::CheckDeviceRange(const CopyRequest& request,
     const bool known = type == CU_MEMORYTYPE_DEVICE && range_bytes > 0 &&
                        range_start + range_bytes > address;
     if (!known) {
-      if (address == request.device) return absl::OkStatus();
+      if (address == request.device) {
+        *refused = CopyOutcome::kNotDevice;
+        return absl::OkStatus();
+      }
       return CudaStatus(
           CUDA_ERROR_INVALID_VALUE,
           absl::StrCat("a copy over ", bytes,
@@ -415,7 +410,40 @@ absl::Status Engine::CheckDeviceRange(const CopyRequest& request,
     }
     address = range_start + range_bytes;
   }
-  *device_memory = true;
+  return absl::OkStatus();
+}
+
+absl::Status Engine::CheckArrayRange(
+    const CopyRequest& request, std::optional<CopyOutcome>* refused) const {
+  const ArrayPlace& place = *request.array;
+  CUDA_ARRAY3D_DESCRIPTOR array;
+  if (absl::Status status =
+          CudaStatus(driver_.Array3DGetDescriptor(&array, place.array),
+                     "cuArray3DGetDescriptor");
+      !status.ok()) {
+    return status;
+  }
+  const uint64_t element = ArrayElementBytes(array);
+  if (element == 0) {
+    *refused = CopyOutcome::kArrayFormat;
+    return absl::OkStatus();
+  }
+  const auto outside = [](uint64_t from, uint64_t length, uint64_t all) {
+    return from > all || length > all - from;
+  };
+  const Shape& shape = request.shape;
+  if (place.x % element != 0 || shape.width % element != 0 ||
+      outside(place.x, shape.width, array.Width * element) ||
+      outside(place.y, shape.height, std::max<uint64_t>(1, array.Height)) ||
+      outside(place.z, shape.depth, std::max<uint64_t>(1, array.Depth))) {
+    return CudaStatus(
+        CUDA_ERROR_INVALID_VALUE,
+        absl::StrCat("a copy of ", shape.width, " bytes x ", shape.height,
+                     " rows x ", shape.depth, " slices at byte ", place.x,
+                     ", row ", place.y, ", slice ", place.z, " of an array of ",
+                     array.Width, " x ", array.Height, " x ", array.Depth,
+                     " elements of ", element, " bytes"));
+  }
   return absl::OkStatus();
 }
 
@@ -437,6 +465,7 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request,
       (during_call && request.direction == Direction::kDeviceToHost);
   wanted.waits = waits || during_call;
   wanted.reads_early = request.access != HostAccess::kInStreamOrder;
+  wanted.fill = request.fill;
   wanted.now_nanos = around_.parking->NowNanos();
   wanted.prefilled = request.direction == Direction::kHostToDevice && idle &&
                      non_blocking && bytes <= kIdleCopyBytes;
@@ -470,7 +499,9 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request,
     }
     enqueued = EnqueueIdle(request, context, *transfer);
   } else {
-    enqueued = EnqueueDeferred(request, context, *transfer);
+    enqueued = request.fill.has_value()
+                   ? EnqueueFill(request, context, *transfer)
+                   : EnqueueDeferred(request, context, *transfer);
   }
   if (!enqueued.status.ok()) {
     EndEarly(request, context, *transfer, enqueued.chunks);
@@ -522,7 +553,7 @@ Engine::Enqueued Engine::EnqueueDeferred(const CopyRequest& request,
     if (code != CUDA_SUCCESS) {
       return Enqueued{CudaStatus(code, "cuStreamBatchMemOp"), chunk};
     }
-    if (absl::Status status = CopyChunk(request, transfer, chunk);
+    if (absl::Status status = CopySlot(request, transfer, chunk);
         !status.ok()) {
       return Enqueued{std::move(status), chunk};
     }
@@ -541,56 +572,36 @@ Engine::Enqueued Engine::EnqueueDeferred(const CopyRequest& request,
   return Enqueued{absl::OkStatus(), transfer.chunks};
 }
 
-absl::Status Engine::CopyChunk(const CopyRequest& request,
-                               const Transfer& transfer, uint32_t chunk) const {
-  const Shape& shape = transfer.shape;
-  const uint64_t offset = transfer.ChunkOffset(chunk);
-  const ChunkShape part =
-      ShapeOfChunk(shape, offset, transfer.ChunkBytes(chunk));
+absl::Status Engine::CopySlot(const CopyRequest& request,
+                              const Transfer& transfer, uint32_t chunk) const {
   std::byte* const slot =
       ring_memory_.load(std::memory_order_acquire)->bytes() +
       transfer.ChunkSlot(chunk).offset;
-  const CUdeviceptr device = request.device + shape.At(offset, shape.device);
-  const bool in = request.direction == Direction::kHostToDevice;
-  if (part.height == 1 && part.depth == 1) {
-    return in ? CudaStatus(driver_.MemcpyHtoDAsync(device, slot, part.width,
-                                                   request.stream),
-                           "cuMemcpyHtoDAsync")
-              : CudaStatus(driver_.MemcpyDtoHAsync(slot, device, part.width,
-                                                   request.stream),
-                           "cuMemcpyDtoHAsync");
-  }
-  if (part.depth == 1) {
-    CUDA_MEMCPY2D copy;
-    std::memset(&copy, 0, sizeof(copy));
-    SetEnds(in, slot, device, &copy);
-    (in ? copy.srcPitch : copy.dstPitch) = part.width;
-    (in ? copy.dstPitch : copy.srcPitch) = shape.device.row;
-    copy.WidthInBytes = part.width;
-    copy.Height = part.height;
-    return CudaStatus(driver_.Memcpy2DAsync(&copy, request.stream),
-                      "cuMemcpy2DAsync");
-  }
-  CUDA_MEMCPY3D copy;
-  std::memset(&copy, 0, sizeof(copy));
-  SetEnds(in, slot, device, &copy);
-  (in ? copy.srcPitch : copy.dstPitch) = part.width;
-  (in ? copy.srcHeight : copy.dstHeight) = part.height;
-  (in ? copy.dstPitch : copy.srcPitch) = shape.device.row;
-  // A whole number: slices are said in rows.
-  (in ? copy.dstHeight : copy.srcHeight) =
-      shape.device.slice / shape.device.row;
-  copy.WidthInBytes = part.width;
-  copy.Height = part.height;
-  copy.Depth = part.depth;
-  return CudaStatus(driver_.Memcpy3DAsync(&copy, request.stream),
-                    "cuMemcpy3DAsync");
+  return CopyChunk(driver_, request, transfer.ChunkOffset(chunk),
+                   transfer.ChunkBytes(chunk), slot);
+}
+
+// The stream says that it got here, and that there is nothing to copy; then it
+// waits until the movers have written the value.
+Engine::Enqueued Engine::EnqueueFill(const CopyRequest& request,
+                                     const Context& context,
+                                     const Transfer& transfer) const {
+  const CUdeviceptr line = context.flags + transfer.line * sizeof(FlagLine);
+  CUstreamBatchMemOpParams operations[3] = {
+      WriteOperation(line + kReadyOffset, transfer.number),
+      WriteOperation(line + kDoneOffset, transfer.LastSequence()),
+      WaitOperation(line + kDrainedOffset, transfer.LastSequence())};
+  const CUresult code =
+      driver_.StreamBatchMemOp(request.stream, 3, operations, 0);
+  if (code != CUDA_SUCCESS)
+    return Enqueued{CudaStatus(code, "cuStreamBatchMemOp"), 0};
+  return Enqueued{absl::OkStatus(), transfer.chunks};
 }
 
 Engine::Enqueued Engine::EnqueueIdle(const CopyRequest& request,
                                      const Context& context,
                                      const Transfer& transfer) const {
-  if (absl::Status status = CopyChunk(request, transfer, 0); !status.ok()) {
+  if (absl::Status status = CopySlot(request, transfer, 0); !status.ok()) {
     return Enqueued{std::move(status), 0};
   }
   const CUresult code = driver_.StreamWriteValue32(
@@ -740,7 +751,11 @@ void Engine::Fill(std::byte* slot, const Transfer& transfer, uint64_t offset,
 void Engine::CarryOut(const Move& move) const {
   const Transfer& transfer = *move.transfer;
   const Shape& shape = transfer.shape;
-  if (transfer.direction == Direction::kHostToDevice) {
+  if (transfer.fill.has_value()) {
+    ForRows(shape, move.offset, move.bytes, [&](uint64_t at, size_t, size_t n) {
+      std::memset(transfer.host + at, *transfer.fill, n);
+    });
+  } else if (transfer.direction == Direction::kHostToDevice) {
     Fill(move.slot, transfer, move.offset, move.bytes);
   } else if (shape.flat()) {
     options_.kernels.CopyOut(transfer.host + move.offset, move.slot,

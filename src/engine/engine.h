@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@
 #include "src/copy/kernels.h"
 #include "src/copy/worker_pool.h"
 #include "src/driver/driver.h"
+#include "src/engine/copy_request.h"
 #include "src/engine/core.h"
 #include "src/engine/parking.h"
 #include "src/ring/division.h"
@@ -68,19 +70,6 @@ struct EngineSurroundings {
   std::function<void(size_t bytes)> release_ring;
 };
 
-struct CopyRequest {
-  Direction direction = Direction::kHostToDevice;
-  // Pageable memory that stays until the copy is done: the whole range in one
-  // staged block, or the program's own.
-  void* host = nullptr;
-  CUdeviceptr device = 0;
-  Shape shape;  // not empty; host and device are where its first bytes lie
-  CUstream stream =
-      nullptr;  // 0 is the legacy default stream, CU_STREAM_PER_THREAD as such
-  bool wait = false;  // a synchronous copy
-  HostAccess access = HostAccess::kInStreamOrder;
-};
-
 // What became of a copy that the driver raised no objection to.
 enum class CopyOutcome {
   // Through the ring:
@@ -96,6 +85,8 @@ enum class CopyOutcome {
             // has no stream memory operations
   kNotDevice,  // device memory at the other end: the driver decides what to do
                // with the pair
+  kArrayFormat,  // an array whose rows can be cut: it is compressed in blocks,
+                 // or has several planes
 };
 
 struct CopyResult {
@@ -168,8 +159,14 @@ class Engine {
   absl::StatusOr<const Context*> FindContext(CUcontext handle);
   absl::Status EnsureRing();
   absl::StatusOr<std::unique_ptr<RingMemory>> MakeRing();
+  // Looks at the other end, all of it. `refused` says why the ring cannot take
+  // the copy, if so.
+  absl::Status CheckDeviceEnd(const CopyRequest& request,
+                              std::optional<CopyOutcome>* refused) const;
   absl::Status CheckDeviceRange(const CopyRequest& request,
-                                bool* device_memory) const;
+                                std::optional<CopyOutcome>* refused) const;
+  absl::Status CheckArrayRange(const CopyRequest& request,
+                               std::optional<CopyOutcome>* refused) const;
   absl::StatusOr<StreamKey> KeyOf(CUstream stream,
                                   const Context& context) const;
   absl::StatusOr<CopyResult> CopyInContext(const CopyRequest& request);
@@ -178,12 +175,14 @@ class Engine {
                                              const StreamKey& key, bool idle,
                                              bool non_blocking);
   // The driver's copy of a chunk between its slot and the device.
-  absl::Status CopyChunk(const CopyRequest& request, const Transfer& transfer,
-                         uint32_t chunk) const;
+  absl::Status CopySlot(const CopyRequest& request, const Transfer& transfer,
+                        uint32_t chunk) const;
   void Fill(std::byte* slot, const Transfer& transfer, uint64_t offset,
             size_t bytes) const;
   Enqueued EnqueueDeferred(const CopyRequest& request, const Context& context,
                            const Transfer& transfer) const;
+  Enqueued EnqueueFill(const CopyRequest& request, const Context& context,
+                       const Transfer& transfer) const;
   Enqueued EnqueueIdle(const CopyRequest& request, const Context& context,
                        const Transfer& transfer) const;
   // Has a driver that gathers work hand it to the device.

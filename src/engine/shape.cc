@@ -74,7 +74,10 @@ Cut CutIntoChunks(const Shape& shape, uint64_t most_bytes) {
   if (shape.flat()) {
     cut.chunk_bytes = most_bytes;
   } else if (shape.width > most_bytes) {
-    cut.chunk_bytes = most_bytes;
+    // An array's row can be cut between its elements only.
+    constexpr uint64_t kLargestElement = 16;
+    cut.chunk_bytes =
+        most_bytes < kLargestElement ? most_bytes : whole(kLargestElement);
     cut.period_bytes = shape.width;
   } else if (shape.depth > 1 && shape.slice_bytes() > most_bytes) {
     cut.chunk_bytes = whole(shape.width);

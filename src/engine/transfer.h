@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "src/engine/shape.h"
@@ -64,6 +65,9 @@ struct Transfer {
                            // enqueues the copy
   bool reads_early = false;  // host to device: slots may be filled before the
                              // stream gets here
+  // Device to host, where the bytes come from no device: the movers write this
+  // value. One chunk, whatever its size, and no slots.
+  std::optional<unsigned char> fill = std::nullopt;
 
   // All of the source is in slots: nobody reads it any more.
   bool SourceRead() const {
@@ -103,6 +107,9 @@ struct Transfer {
   const Slot& ChunkSlot(uint32_t chunk) const {
     return slots[chunk % slots.size()];
   }
+  // What of the chunk has arrived, while it is the last one in its slot.
+  size_t& Moved(uint32_t chunk) { return moved[chunk % moved.size()]; }
+  size_t Moved(uint32_t chunk) const { return moved[chunk % moved.size()]; }
 };
 
 }  // namespace pinring

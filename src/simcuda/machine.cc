@@ -82,13 +82,12 @@ class Machine::Impl : public Environment {
           " was called from a kernel, a host function or an actor's step"));
       return CUDA_ERROR_NOT_PERMITTED;
     }
+    // Others may run between the caller's last step and the call, and between
+    // the call and what the caller does with its result.
     Scheduler::Yield();
-    absl::MutexLock lock(&mu_);
-    ++calls_[entry];
-    if (const std::optional<CUresult> fault = TakeFault(entry)) return *fault;
-    if (NeedsInit(entry) && !model_.initialized())
-      return CUDA_ERROR_NOT_INITIALIZED;
-    return body(model_);
+    const CUresult result = LockedCall(entry, body);
+    Scheduler::Yield();
+    return result;
   }
 
   // Called by the model, within Call: the mutex is held. The analysis cannot
@@ -242,6 +241,16 @@ class Machine::Impl : public Environment {
    private:
     Impl* const impl_;
   };
+
+  CUresult LockedCall(EntryPoint entry,
+                      absl::FunctionRef<CUresult(Model&)> body) {
+    absl::MutexLock lock(&mu_);
+    ++calls_[entry];
+    if (const std::optional<CUresult> fault = TakeFault(entry)) return *fault;
+    if (NeedsInit(entry) && !model_.initialized())
+      return CUDA_ERROR_NOT_INITIALIZED;
+    return body(model_);
+  }
 
   std::optional<CUresult> TakeFault(EntryPoint entry)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {

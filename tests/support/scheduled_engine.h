@@ -172,12 +172,23 @@ class EngineBench {
                          CUdeviceptr device, const Shape& shape,
                          CUstream stream,
                          HostAccess access = HostAccess::kInStreamOrder) {
-    absl::StatusOr<CopyResult> result = engine_->Copy({.direction = direction,
-                                                       .host = host.data(),
-                                                       .device = device,
-                                                       .shape = shape,
-                                                       .stream = stream,
-                                                       .access = access});
+    return Outcome(engine_->Copy({.direction = direction,
+                                  .host = host.data(),
+                                  .device = device,
+                                  .shape = shape,
+                                  .stream = stream,
+                                  .access = access}));
+  }
+  // Writes `value` to the bytes of the shape.
+  absl::Status Fill(std::vector<std::byte>& host, const Shape& shape,
+                    unsigned char value, CUstream stream) {
+    return Outcome(engine_->Copy({.direction = Direction::kDeviceToHost,
+                                  .host = host.data(),
+                                  .shape = shape,
+                                  .stream = stream,
+                                  .fill = value}));
+  }
+  static absl::Status Outcome(const absl::StatusOr<CopyResult>& result) {
     if (result.ok() && result->outcome != CopyOutcome::kDeferred &&
         result->outcome != CopyOutcome::kIdle &&
         result->outcome != CopyOutcome::kSync) {
