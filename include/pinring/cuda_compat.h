@@ -6,12 +6,15 @@
 // the other functions that give or take host memory then mean those below,
 // which have the same overloads, templates and default arguments:
 //   * Allocation, free and queries of pinned memory are pinring's.
-//   * Copies in one, two and three dimensions from or to a staged block are
-//     pinring's. Copies that touch none go to the program's own runtime as they
-//     are, after a look-up.
-//   * Copies of arrays, symbols and batches, nodes of graphs built by hand, and
-//     memsets pin the staged blocks that they touch ("promote"), then go to
-//     the runtime: right, but the block counts as pinned until it is freed.
+//   * Copies from or to a staged block in one, two and three dimensions, with
+//     arrays, symbols and in batches, and memsets of one, are pinring's. Those
+//     that touch none go to the program's own runtime as they are, after a
+//     look-up.
+//   * The rest pins the staged blocks that it touches ("promotes" them), then
+//     goes to the runtime: right, but the block counts as pinned until it is
+//     freed. These are nodes of graphs built by hand, copies between devices,
+//     batches of boxes, batches in a capturing stream, arrays of compressed
+//     formats, and the deprecated cudaMemcpyToArray and cudaMemcpyFromArray.
 //   * cudaGetLastError and cudaPeekAtLastError report pinring's errors too.
 //
 // The current device is the runtime's. Both --default-stream modes work, each
@@ -78,6 +81,18 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(PinBoth)(const void* first,
   const cudaError_t error = PINRING_COMPAT_NAME(Pin)(first);
   return error != cudaSuccess ? error : PINRING_COMPAT_NAME(Pin)(second);
 }
+
+// pinring's form of a synchronous function, in the stream of the mode.
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Finish)(cudaError_t error) {
+  return error != cudaSuccess ? error
+                              : cudaStreamSynchronize(cudaStreamPerThread);
+}
+#define PINRING_COMPAT_CALL(function, ...) \
+  PINRING_COMPAT_NAME(Finish)(function##Async(__VA_ARGS__, cudaStreamPerThread))
+#else
+#define PINRING_COMPAT_CALL(function, ...) function(__VA_ARGS__)
+#endif
 
 // --- Memory ----------------------------------------------------------------
 
@@ -185,14 +200,8 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2D)(
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
   if (error != cudaSuccess) return error;
-#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
-  error = pinringMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, height,
-                               kind, cudaStreamPerThread);
-  return error != cudaSuccess ? error
-                              : cudaStreamSynchronize(cudaStreamPerThread);
-#else
-  return pinringMemcpy2D(dst, dst_pitch, src, src_pitch, width, height, kind);
-#endif
+  return PINRING_COMPAT_CALL(pinringMemcpy2D, dst, dst_pitch, src, src_pitch,
+                             width, height, kind);
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DAsync)(
@@ -210,7 +219,21 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DAsync)(
                               kind, PINRING_COMPAT_STREAM(stream));
 }
 
-// Copies from and to arrays are the runtime's; their blocks are pinned first.
+// Whether pinring copies the box: between addresses, or an address and an array
+// whose elements it knows.
+PINRING_COMPAT_INLINE int PINRING_COMPAT_NAME(BoxIsOurs)(
+    const struct cudaMemcpy3DParms* copy) {
+  struct cudaChannelFormatDesc channels;
+  struct cudaExtent extent;
+  unsigned int flags = 0;
+  const cudaArray_t array =
+      copy->dstArray != NULL ? copy->dstArray : copy->srcArray;
+  if (array == NULL) return 1;
+  return (copy->srcArray == NULL || copy->dstArray == NULL) &&
+         cudaArrayGetInfo(&channels, &extent, &flags, array) == cudaSuccess &&
+         channels.f <= cudaChannelFormatKindFloat;
+}
+
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3DAsync)(
     const struct cudaMemcpy3DParms* copy,
     cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
@@ -219,13 +242,13 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3DAsync)(
       !PINRING_COMPAT_NAME(TouchesStaged)(copy->dstPtr.ptr, copy->srcPtr.ptr)) {
     return cudaMemcpy3DAsync(copy, stream);
   }
-  if (copy->srcArray != NULL || copy->dstArray != NULL) {
-    error = PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
-    return error != cudaSuccess ? error : cudaMemcpy3DAsync(copy, stream);
-  }
   error = PINRING_COMPAT_NAME(UseDevice)();
   if (error != cudaSuccess) return error;
-  return pinringMemcpy3DAsync(copy, PINRING_COMPAT_STREAM(stream));
+  if (PINRING_COMPAT_NAME(BoxIsOurs)(copy)) {
+    return pinringMemcpy3DAsync(copy, PINRING_COMPAT_STREAM(stream));
+  }
+  error = PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
+  return error != cudaSuccess ? error : cudaMemcpy3DAsync(copy, stream);
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3D)(
@@ -235,19 +258,144 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3D)(
       !PINRING_COMPAT_NAME(TouchesStaged)(copy->dstPtr.ptr, copy->srcPtr.ptr)) {
     return cudaMemcpy3D(copy);
   }
-  if (copy->srcArray != NULL || copy->dstArray != NULL) {
-    error = PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
-    return error != cudaSuccess ? error : cudaMemcpy3D(copy);
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  if (error != cudaSuccess) return error;
+  if (PINRING_COMPAT_NAME(BoxIsOurs)(copy)) {
+    return PINRING_COMPAT_CALL(pinringMemcpy3D, copy);
+  }
+  error = PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
+  return error != cudaSuccess ? error : cudaMemcpy3D(copy);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DToArray)(
+    cudaArray_t dst, size_t x, size_t y, const void* src, size_t src_pitch,
+    size_t width, size_t height, enum cudaMemcpyKind kind) {
+  cudaError_t error = cudaSuccess;
+  if (!PINRING_COMPAT_NAME(TouchesStaged)(src, NULL)) {
+    return cudaMemcpy2DToArray(dst, x, y, src, src_pitch, width, height, kind);
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
   if (error != cudaSuccess) return error;
-#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
-  error = pinringMemcpy3DAsync(copy, cudaStreamPerThread);
-  return error != cudaSuccess ? error
-                              : cudaStreamSynchronize(cudaStreamPerThread);
-#else
-  return pinringMemcpy3D(copy);
-#endif
+  return PINRING_COMPAT_CALL(pinringMemcpy2DToArray, dst, x, y, src, src_pitch,
+                             width, height, kind);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DToArrayAsync)(
+    cudaArray_t dst, size_t x, size_t y, const void* src, size_t src_pitch,
+    size_t width, size_t height, enum cudaMemcpyKind kind,
+    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  cudaError_t error = cudaSuccess;
+  if (!PINRING_COMPAT_NAME(TouchesStaged)(src, NULL)) {
+    return cudaMemcpy2DToArrayAsync(dst, x, y, src, src_pitch, width, height,
+                                    kind, stream);
+  }
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  if (error != cudaSuccess) return error;
+  return pinringMemcpy2DToArrayAsync(dst, x, y, src, src_pitch, width, height,
+                                     kind, PINRING_COMPAT_STREAM(stream));
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DFromArray)(
+    void* dst, size_t dst_pitch, cudaArray_const_t src, size_t x, size_t y,
+    size_t width, size_t height, enum cudaMemcpyKind kind) {
+  cudaError_t error = cudaSuccess;
+  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst, NULL)) {
+    return cudaMemcpy2DFromArray(dst, dst_pitch, src, x, y, width, height,
+                                 kind);
+  }
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  if (error != cudaSuccess) return error;
+  return PINRING_COMPAT_CALL(pinringMemcpy2DFromArray, dst, dst_pitch, src, x,
+                             y, width, height, kind);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DFromArrayAsync)(
+    void* dst, size_t dst_pitch, cudaArray_const_t src, size_t x, size_t y,
+    size_t width, size_t height, enum cudaMemcpyKind kind,
+    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  cudaError_t error = cudaSuccess;
+  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst, NULL)) {
+    return cudaMemcpy2DFromArrayAsync(dst, dst_pitch, src, x, y, width, height,
+                                      kind, stream);
+  }
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  if (error != cudaSuccess) return error;
+  return pinringMemcpy2DFromArrayAsync(dst, dst_pitch, src, x, y, width, height,
+                                       kind, PINRING_COMPAT_STREAM(stream));
+}
+
+// --- Memsets ---------------------------------------------------------------
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset)(void* dst, int value,
+                                                    size_t bytes) {
+  cudaError_t error = cudaSuccess;
+  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst, NULL)) {
+    return cudaMemset(dst, value, bytes);
+  }
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  if (error != cudaSuccess) return error;
+  return PINRING_COMPAT_CALL(pinringMemset, dst, value, bytes);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemsetAsync)(
+    void* dst, int value, size_t bytes,
+    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  cudaError_t error = cudaSuccess;
+  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst, NULL)) {
+    return cudaMemsetAsync(dst, value, bytes, stream);
+  }
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  if (error != cudaSuccess) return error;
+  return pinringMemsetAsync(dst, value, bytes, PINRING_COMPAT_STREAM(stream));
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset2D)(void* dst, size_t pitch,
+                                                      int value, size_t width,
+                                                      size_t height) {
+  cudaError_t error = cudaSuccess;
+  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst, NULL)) {
+    return cudaMemset2D(dst, pitch, value, width, height);
+  }
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  if (error != cudaSuccess) return error;
+  return PINRING_COMPAT_CALL(pinringMemset2D, dst, pitch, value, width, height);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset2DAsync)(
+    void* dst, size_t pitch, int value, size_t width, size_t height,
+    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  cudaError_t error = cudaSuccess;
+  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst, NULL)) {
+    return cudaMemset2DAsync(dst, pitch, value, width, height, stream);
+  }
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  if (error != cudaSuccess) return error;
+  return pinringMemset2DAsync(dst, pitch, value, width, height,
+                              PINRING_COMPAT_STREAM(stream));
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset3D)(
+    struct cudaPitchedPtr dst, int value, struct cudaExtent extent) {
+  cudaError_t error = cudaSuccess;
+  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst.ptr, NULL)) {
+    return cudaMemset3D(dst, value, extent);
+  }
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  if (error != cudaSuccess) return error;
+  return PINRING_COMPAT_CALL(pinringMemset3D, dst, value, extent);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset3DAsync)(
+    struct cudaPitchedPtr dst, int value, struct cudaExtent extent,
+    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  cudaError_t error = cudaSuccess;
+  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst.ptr, NULL)) {
+    return cudaMemset3DAsync(dst, value, extent, stream);
+  }
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  if (error != cudaSuccess) return error;
+  return pinringMemset3DAsync(dst, value, extent,
+                              PINRING_COMPAT_STREAM(stream));
 }
 
 // --- Errors ----------------------------------------------------------------
@@ -264,7 +412,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(PeekAtLastError)(void) {
   return ours != cudaSuccess ? ours : cudaPeekAtLastError();
 }
 
-// --- Other copies, and memsets: pinned first -------------------------------
+// --- Copies whose blocks are pinned first ----------------------------------
 
 // cudaMemcpyToArray and cudaMemcpyFromArray are deprecated, which is for their
 // callers to hear.
@@ -280,24 +428,6 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(PeekAtLastError)(void) {
 #pragma warning(push)
 #pragma warning(disable : 4996)
 #endif
-
-PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DToArray)(
-    cudaArray_t dst, size_t x, size_t y, const void* src, size_t src_pitch,
-    size_t width, size_t height, enum cudaMemcpyKind kind) {
-  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(src);
-  return error != cudaSuccess ? error
-                              : cudaMemcpy2DToArray(dst, x, y, src, src_pitch,
-                                                    width, height, kind);
-}
-
-PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DFromArray)(
-    void* dst, size_t dst_pitch, cudaArray_const_t src, size_t x, size_t y,
-    size_t width, size_t height, enum cudaMemcpyKind kind) {
-  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst);
-  return error != cudaSuccess ? error
-                              : cudaMemcpy2DFromArray(dst, dst_pitch, src, x, y,
-                                                      width, height, kind);
-}
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyToArray)(
     cudaArray_t dst, size_t x, size_t y, const void* src, size_t bytes,
@@ -331,48 +461,6 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyPeer)(
   return error != cudaSuccess
              ? error
              : cudaMemcpyPeer(dst, dst_device, src, src_device, bytes);
-}
-
-PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset)(void* dst, int value,
-                                                    size_t bytes) {
-  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst);
-  return error != cudaSuccess ? error : cudaMemset(dst, value, bytes);
-}
-
-PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset2D)(void* dst, size_t pitch,
-                                                      int value, size_t width,
-                                                      size_t height) {
-  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst);
-  return error != cudaSuccess ? error
-                              : cudaMemset2D(dst, pitch, value, width, height);
-}
-
-PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset3D)(
-    struct cudaPitchedPtr dst, int value, struct cudaExtent extent) {
-  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst.ptr);
-  return error != cudaSuccess ? error : cudaMemset3D(dst, value, extent);
-}
-
-PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DToArrayAsync)(
-    cudaArray_t dst, size_t x, size_t y, const void* src, size_t src_pitch,
-    size_t width, size_t height, enum cudaMemcpyKind kind,
-    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
-  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(src);
-  return error != cudaSuccess
-             ? error
-             : cudaMemcpy2DToArrayAsync(dst, x, y, src, src_pitch, width,
-                                        height, kind, stream);
-}
-
-PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DFromArrayAsync)(
-    void* dst, size_t dst_pitch, cudaArray_const_t src, size_t x, size_t y,
-    size_t width, size_t height, enum cudaMemcpyKind kind,
-    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
-  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst);
-  return error != cudaSuccess
-             ? error
-             : cudaMemcpy2DFromArrayAsync(dst, dst_pitch, src, x, y, width,
-                                          height, kind, stream);
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyToArrayAsync)(
@@ -412,31 +500,6 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyPeerAsync)(
                                                     src_device, bytes, stream);
 }
 
-PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemsetAsync)(
-    void* dst, int value, size_t bytes,
-    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
-  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst);
-  return error != cudaSuccess ? error
-                              : cudaMemsetAsync(dst, value, bytes, stream);
-}
-
-PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset2DAsync)(
-    void* dst, size_t pitch, int value, size_t width, size_t height,
-    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
-  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst);
-  return error != cudaSuccess
-             ? error
-             : cudaMemset2DAsync(dst, pitch, value, width, height, stream);
-}
-
-PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset3DAsync)(
-    struct cudaPitchedPtr dst, int value, struct cudaExtent extent,
-    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
-  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst.ptr);
-  return error != cudaSuccess ? error
-                              : cudaMemset3DAsync(dst, value, extent, stream);
-}
-
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
 #elif defined(_MSC_VER)
@@ -448,42 +511,72 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset3DAsync)(
 
 // --- Symbols ---------------------------------------------------------------
 
+// Where a copy begins in a symbol; null where the range is not in it, which is
+// for the runtime to say.
+PINRING_COMPAT_INLINE char* PINRING_COMPAT_NAME(InSymbol)(const void* symbol,
+                                                          size_t bytes,
+                                                          size_t offset) {
+  void* address = NULL;
+  size_t all = 0;
+  if (cudaGetSymbolAddress(&address, symbol) != cudaSuccess ||
+      cudaGetSymbolSize(&all, symbol) != cudaSuccess || offset > all ||
+      bytes > all - offset) {
+    return NULL;
+  }
+  return (char*)address + offset;
+}
+
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyToSymbol)(
     const void* symbol, const void* src, size_t bytes,
     size_t offset PINRING_COMPAT_DEFAULT(0),
     enum cudaMemcpyKind kind PINRING_COMPAT_DEFAULT(cudaMemcpyHostToDevice)) {
-  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(src);
-  return error != cudaSuccess
-             ? error
-             : cudaMemcpyToSymbol(symbol, src, bytes, offset, kind);
+  char* dst = NULL;
+  if (PINRING_COMPAT_NAME(TouchesStaged)(src, NULL) &&
+      (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDefault)) {
+    dst = PINRING_COMPAT_NAME(InSymbol)(symbol, bytes, offset);
+  }
+  return dst == NULL ? cudaMemcpyToSymbol(symbol, src, bytes, offset, kind)
+                     : PINRING_COMPAT_NAME(Memcpy)(dst, src, bytes, kind);
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyFromSymbol)(
     void* dst, const void* symbol, size_t bytes,
     size_t offset PINRING_COMPAT_DEFAULT(0),
     enum cudaMemcpyKind kind PINRING_COMPAT_DEFAULT(cudaMemcpyDeviceToHost)) {
-  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst);
-  return error != cudaSuccess
-             ? error
-             : cudaMemcpyFromSymbol(dst, symbol, bytes, offset, kind);
+  const char* src = NULL;
+  if (PINRING_COMPAT_NAME(TouchesStaged)(dst, NULL) &&
+      (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDefault)) {
+    src = PINRING_COMPAT_NAME(InSymbol)(symbol, bytes, offset);
+  }
+  return src == NULL ? cudaMemcpyFromSymbol(dst, symbol, bytes, offset, kind)
+                     : PINRING_COMPAT_NAME(Memcpy)(dst, src, bytes, kind);
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyToSymbolAsync)(
     const void* symbol, const void* src, size_t bytes, size_t offset,
     enum cudaMemcpyKind kind, cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
-  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(src);
-  return error != cudaSuccess ? error
-                              : cudaMemcpyToSymbolAsync(symbol, src, bytes,
-                                                        offset, kind, stream);
+  char* dst = NULL;
+  if (PINRING_COMPAT_NAME(TouchesStaged)(src, NULL) &&
+      (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDefault)) {
+    dst = PINRING_COMPAT_NAME(InSymbol)(symbol, bytes, offset);
+  }
+  return dst == NULL
+             ? cudaMemcpyToSymbolAsync(symbol, src, bytes, offset, kind, stream)
+             : PINRING_COMPAT_NAME(MemcpyAsync)(dst, src, bytes, kind, stream);
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyFromSymbolAsync)(
     void* dst, const void* symbol, size_t bytes, size_t offset,
     enum cudaMemcpyKind kind, cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
-  const cudaError_t error = PINRING_COMPAT_NAME(Pin)(dst);
-  return error != cudaSuccess ? error
-                              : cudaMemcpyFromSymbolAsync(dst, symbol, bytes,
-                                                          offset, kind, stream);
+  const char* src = NULL;
+  if (PINRING_COMPAT_NAME(TouchesStaged)(dst, NULL) &&
+      (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDefault)) {
+    src = PINRING_COMPAT_NAME(InSymbol)(symbol, bytes, offset);
+  }
+  return src == NULL
+             ? cudaMemcpyFromSymbolAsync(dst, symbol, bytes, offset, kind,
+                                         stream)
+             : PINRING_COMPAT_NAME(MemcpyAsync)(dst, src, bytes, kind, stream);
 }
 
 // --- Nodes of graphs that are built by hand --------------------------------
@@ -578,16 +671,69 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphAddMemsetNode)(
 #define PINRING_COMPAT_CONST
 #endif
 
-PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(PinAll)(const void* const* dsts,
-                                                    const void* const* srcs,
-                                                    size_t count) {
+// How a batch that touches a staged block is copied: by pinring, by the runtime
+// once its blocks are pinned, or by the runtime as it is.
+enum PINRING_COMPAT_NAME(BatchWay) {
+  PINRING_COMPAT_NAME(BatchRing),
+  PINRING_COMPAT_NAME(BatchPinned),
+  PINRING_COMPAT_NAME(BatchRuntime)
+};
+
+// A batch with something wrong about it is the runtime's, which says so.
+PINRING_COMPAT_INLINE enum PINRING_COMPAT_NAME(BatchWay)
+    PINRING_COMPAT_NAME(WayOfBatch)(
+        const void* const* dsts, const void* const* srcs, const size_t* sizes,
+        size_t count, const struct cudaMemcpyAttributes* attributes,
+        const size_t* indices, size_t attribute_count, cudaStream_t stream) {
+  enum cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+  int staged = 0;
   size_t i = 0;
-  if (dsts == NULL || srcs == NULL) return cudaSuccess;
-  for (i = 0; i < count; ++i) {
-    const cudaError_t error = PINRING_COMPAT_NAME(PinBoth)(dsts[i], srcs[i]);
-    if (error != cudaSuccess) return error;
+  if (dsts == NULL || srcs == NULL || sizes == NULL) {
+    return PINRING_COMPAT_NAME(BatchRuntime);
   }
-  return cudaSuccess;
+  for (i = 0; i < count && !staged; ++i) {
+    staged = PINRING_COMPAT_NAME(TouchesStaged)(dsts[i], srcs[i]);
+  }
+  if (!staged) return PINRING_COMPAT_NAME(BatchRuntime);
+  if (attributes == NULL || indices == NULL || attribute_count == 0 ||
+      attribute_count > count || indices[0] != 0 || stream == NULL ||
+      stream == cudaStreamLegacy) {
+    return PINRING_COMPAT_NAME(BatchPinned);
+  }
+  for (i = 0; i < attribute_count; ++i) {
+    if (attributes[i].srcAccessOrder < cudaMemcpySrcAccessOrderStream ||
+        attributes[i].srcAccessOrder > cudaMemcpySrcAccessOrderAny ||
+        indices[i] >= count || (i > 0 && indices[i] <= indices[i - 1])) {
+      return PINRING_COMPAT_NAME(BatchPinned);
+    }
+  }
+  return cudaStreamIsCapturing(stream, &capturing) == cudaSuccess &&
+                 capturing == cudaStreamCaptureStatusNone
+             ? PINRING_COMPAT_NAME(BatchRing)
+             : PINRING_COMPAT_NAME(BatchPinned);
+}
+
+// Each copy by itself, in the order of the lists, which is one of those that a
+// batch may take.
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(CopyBatch)(
+    void* const* dsts, const void* const* srcs, const size_t* sizes,
+    size_t count, const struct cudaMemcpyAttributes* attributes,
+    const size_t* indices, size_t attribute_count, size_t* failed,
+    cudaStream_t stream) {
+  size_t attribute = 0;
+  size_t i = 0;
+  cudaError_t error = PINRING_COMPAT_NAME(UseDevice)();
+  if (failed != NULL) *failed = (size_t)-1;
+  for (i = 0; i < count && error == cudaSuccess; ++i) {
+    if (attribute + 1 < attribute_count && indices[attribute + 1] == i) {
+      ++attribute;
+    }
+    error = pinringCopyAsync(
+        dsts[i], srcs[i], sizes[i], cudaMemcpyDefault,
+        (enum pinringAccess)attributes[attribute].srcAccessOrder, stream);
+    if (error != cudaSuccess && failed != NULL) *failed = i;
+  }
+  return error;
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyBatchAsync)(
@@ -597,13 +743,27 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyBatchAsync)(
     struct cudaMemcpyAttributes* attributes, size_t* attribute_indices,
     size_t attribute_count PINRING_COMPAT_FAILED_PARAMETER,
     cudaStream_t stream) {
-  const cudaError_t error = PINRING_COMPAT_NAME(PinAll)(
-      (const void* const*)dsts, (const void* const*)srcs, count);
-  return error != cudaSuccess
-             ? error
-             : cudaMemcpyBatchAsync(
-                   dsts, srcs, sizes, count, attributes, attribute_indices,
-                   attribute_count PINRING_COMPAT_FAILED, stream);
+#if CUDART_VERSION >= 13000
+  size_t* const failed = NULL;
+#endif
+  size_t i = 0;
+  const enum PINRING_COMPAT_NAME(BatchWay) way = PINRING_COMPAT_NAME(
+      WayOfBatch)((const void* const*)dsts, (const void* const*)srcs, sizes,
+                  count, attributes, attribute_indices, attribute_count,
+                  PINRING_COMPAT_STREAM(stream));
+  if (way == PINRING_COMPAT_NAME(BatchRing)) {
+    return PINRING_COMPAT_NAME(CopyBatch)(
+        (void* const*)dsts, (const void* const*)srcs, sizes, count, attributes,
+        attribute_indices, attribute_count, failed,
+        PINRING_COMPAT_STREAM(stream));
+  }
+  for (i = 0; way == PINRING_COMPAT_NAME(BatchPinned) && i < count; ++i) {
+    const cudaError_t error = PINRING_COMPAT_NAME(PinBoth)(dsts[i], srcs[i]);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaMemcpyBatchAsync(dsts, srcs, sizes, count, attributes,
+                              attribute_indices,
+                              attribute_count PINRING_COMPAT_FAILED, stream);
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3DBatchAsync)(
@@ -686,15 +846,24 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyFromSymbolAsync)(
 }
 
 #if CUDART_VERSION >= 13000
-template <typename T, typename U, typename Attributes, typename... Rest>
+template <typename T, typename U>
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyBatchAsync)(
     T* const* dsts, U* const* srcs, const size_t* sizes, size_t count,
-    Attributes attributes, Rest... rest) {
-  const cudaError_t error = PINRING_COMPAT_NAME(PinAll)(
-      (const void* const*)dsts, (const void* const*)srcs, count);
-  return error != cudaSuccess ? error
-                              : cudaMemcpyBatchAsync(dsts, srcs, sizes, count,
-                                                     attributes, rest...);
+    struct cudaMemcpyAttributes* attributes, size_t* attribute_indices,
+    size_t attribute_count, cudaStream_t stream) {
+  return PINRING_COMPAT_NAME(MemcpyBatchAsync)(
+      (void* const*)dsts, (const void* const*)srcs, sizes, count, attributes,
+      attribute_indices, attribute_count, stream);
+}
+
+template <typename T, typename U>
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyBatchAsync)(
+    T* const* dsts, U* const* srcs, const size_t* sizes, size_t count,
+    struct cudaMemcpyAttributes attributes, cudaStream_t stream) {
+  size_t index = 0;
+  return PINRING_COMPAT_NAME(MemcpyBatchAsync)(
+      (void* const*)dsts, (const void* const*)srcs, sizes, count, &attributes,
+      &index, 1, stream);
 }
 #endif
 #endif  // defined(__cplusplus)

@@ -4,6 +4,7 @@
 
 #include <pinring/cuda_compat.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -219,17 +220,150 @@ TEST_F(CompatTest, RowsAndBoxesGoThroughTheRing) {
   EXPECT_EQ(usage.kinds[pinringUsagePromoted].currentBytes, 0u);
 }
 
-TEST_F(CompatTest, AMemsetPinsTheBlock) {
-  ASSERT_EQ(cudaMemset(back_, 0x5a, kBytes), cudaSuccess);
-  ASSERT_EQ(cudaMemsetAsync(back_, 0x5b, 100), cudaSuccess);
-  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  EXPECT_EQ(back_[0], 0x5b);
-  EXPECT_EQ(back_[100], 0x5a);
-  EXPECT_EQ(back_[kBytes - 1], 0x5a);
+uint64_t PromotedBlocks() {
   pinringUsage usage = PINRING_USAGE_INIT;
-  ASSERT_EQ(pinringGetUsage(&usage), cudaSuccess);
-  EXPECT_GE(usage.kinds[pinringUsagePromoted].currentBytes, kBytes);
+  EXPECT_EQ(pinringGetUsage(&usage), cudaSuccess);
+  return usage.kinds[pinringUsagePromoted].totalCount;
 }
+
+TEST_F(CompatTest, MemsetsAreInStreamOrderAndPinNothing) {
+  const uint64_t promoted = PromotedBlocks();
+  ASSERT_EQ(cudaMemset(back_, 0x5a, kBytes), cudaSuccess);
+  EXPECT_EQ(back_[kBytes - 1], 0x5a);  // done when the call returns
+  ASSERT_EQ(cudaMemcpyAsync(device_, back_, kBytes, cudaMemcpyHostToDevice),
+            cudaSuccess);
+  ASSERT_EQ(cudaMemsetAsync(back_, 0x5b, 100), cudaSuccess);
+  ASSERT_EQ(cudaMemset2DAsync(back_ + 1000, 50, 0x5c, 10, 20), cudaSuccess);
+  ASSERT_EQ(cudaMemset2D(back_ + 3000, 50, 0x5d, 10, 20), cudaSuccess);
+  const cudaPitchedPtr box = make_cudaPitchedPtr(back_ + 10'000, 50, 50, 10);
+  ASSERT_EQ(cudaMemset3D(box, 0x5e, make_cudaExtent(50, 10, 3)), cudaSuccess);
+  ASSERT_EQ(cudaMemset3DAsync(box, 0x5f, make_cudaExtent(1, 10, 3)),
+            cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  std::vector<unsigned char> expected(kBytes, 0x5a);
+  std::fill_n(expected.begin(), 100, 0x5b);
+  for (int row = 0; row < 30; ++row) {
+    if (row < 20) {
+      std::fill_n(expected.begin() + 1000 + row * 50, 10, 0x5c);
+      std::fill_n(expected.begin() + 3000 + row * 50, 10, 0x5d);
+    }
+    std::fill_n(expected.begin() + 10'000 + row * 50, 50, 0x5e);
+    expected[static_cast<size_t>(10'000 + row * 50)] = 0x5f;
+  }
+  EXPECT_EQ(std::memcmp(back_, expected.data(), kBytes), 0);
+  ASSERT_EQ(cudaMemcpy(back_, device_, kBytes, cudaMemcpyDeviceToHost),
+            cudaSuccess);
+  expected.assign(kBytes, 0x5a);
+  EXPECT_EQ(std::memcmp(back_, expected.data(), kBytes), 0);
+  EXPECT_EQ(PromotedBlocks(), promoted);
+}
+
+TEST_F(CompatTest, ArraysGoThroughTheRing) {
+  const uint64_t promoted = PromotedBlocks();
+  const uint64_t before = CopiesInAll();
+  const cudaChannelFormatDesc format =
+      cudaCreateChannelDesc(32, 0, 0, 0, cudaChannelFormatKindFloat);
+  cudaArray_t flat = nullptr;
+  ASSERT_EQ(cudaMallocArray(&flat, &format, 256, 500), cudaSuccess);
+  ASSERT_EQ(cudaMemcpy2DToArrayAsync(flat, 0, 0, there_, 1100, 1024, 500,
+                                     cudaMemcpyHostToDevice),
+            cudaSuccess);
+  ASSERT_EQ(cudaMemcpy2DToArray(flat, 512, 100, there_ + 1, 512, 512, 300,
+                                cudaMemcpyHostToDevice),
+            cudaSuccess);
+  ASSERT_EQ(cudaMemcpy2DFromArray(back_, 1024, flat, 0, 0, 1024, 500,
+                                  cudaMemcpyDeviceToHost),
+            cudaSuccess);
+  for (size_t y = 0; y < 500; ++y) {
+    const bool over = y >= 100 && y < 400;
+    ASSERT_EQ(std::memcmp(back_ + y * 1024, there_ + y * 1100, 512), 0);
+    ASSERT_EQ(
+        std::memcmp(
+            back_ + y * 1024 + 512,
+            over ? there_ + 1 + (y - 100) * 512 : there_ + y * 1100 + 512, 512),
+        0);
+  }
+  EXPECT_EQ(cudaFreeArray(flat), cudaSuccess);
+
+  const cudaExtent size = make_cudaExtent(64, 32, 16);  // elements
+  cudaArray_t deep = nullptr;
+  ASSERT_EQ(cudaMalloc3DArray(&deep, &format, size), cudaSuccess);
+  cudaMemcpy3DParms box = {};
+  box.srcPtr = make_cudaPitchedPtr(there_, 300, 300, 40);
+  box.dstArray = deep;
+  box.extent = size;
+  box.kind = cudaMemcpyHostToDevice;
+  ASSERT_EQ(cudaMemcpy3D(&box), cudaSuccess);
+  box = {};
+  box.srcArray = deep;
+  box.srcPos = make_cudaPos(4, 2, 1);  // elements of the array
+  box.dstPtr = make_cudaPitchedPtr(back_, 240, 240, 30);
+  box.extent = make_cudaExtent(60, 30, 15);
+  box.kind = cudaMemcpyDeviceToHost;
+  ASSERT_EQ(cudaMemcpy3DAsync(&box), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  for (size_t z = 0; z < 15; ++z) {
+    for (size_t y = 0; y < 30; ++y) {
+      ASSERT_EQ(std::memcmp(back_ + (z * 30 + y) * 240,
+                            there_ + ((z + 1) * 40 + y + 2) * 300 + 16, 240),
+                0);
+    }
+  }
+  EXPECT_EQ(cudaFreeArray(deep), cudaSuccess);
+  EXPECT_EQ(CopiesInAll(), before + 5);
+  EXPECT_EQ(PromotedBlocks(), promoted);
+}
+
+#if CUDART_VERSION >= 12080
+TEST_F(CompatTest, BatchesGoThroughTheRing) {
+  const uint64_t promoted = PromotedBlocks();
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
+  constexpr size_t kCopies = 4;
+  constexpr size_t kPart = kBytes / kCopies;
+  const auto copy = [&](bool in, size_t count,
+                        cudaMemcpySrcAccessOrder second_order) {
+    std::vector<void*> dsts;
+    std::vector<const void*> srcs;
+    std::vector<size_t> sizes;
+    for (size_t i = 0; i < count; ++i) {
+      dsts.push_back((in ? device_ : back_) + i * kPart);
+      srcs.push_back((in ? there_ : device_) + i * kPart);
+      sizes.push_back(kPart);
+    }
+    cudaMemcpyAttributes attributes[2] = {};
+    attributes[0].srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+    attributes[1].srcAccessOrder = second_order;
+    size_t indices[2] = {0, 2};
+#if CUDART_VERSION >= 13000
+    return cudaMemcpyBatchAsync(dsts.data(), srcs.data(), sizes.data(), count,
+                                attributes, indices, 2, stream);
+#else
+    std::vector<void*> sources;
+    for (const void* src : srcs) sources.push_back(const_cast<void*>(src));
+    size_t failed = 0;
+    return cudaMemcpyBatchAsync(dsts.data(), sources.data(), sizes.data(),
+                                count, attributes, indices, 2, &failed, stream);
+#endif
+  };
+  ASSERT_EQ(copy(true, kCopies, cudaMemcpySrcAccessOrderDuringApiCall),
+            cudaSuccess);
+  // Read already.
+  std::vector<unsigned char> expected(there_, there_ + kBytes);
+  std::memset(there_ + 2 * kPart, 0, 2 * kPart);
+  ASSERT_EQ(copy(false, kCopies, cudaMemcpySrcAccessOrderAny), cudaSuccess);
+  ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  EXPECT_EQ(std::memcmp(back_, expected.data(), kCopies * kPart), 0);
+  EXPECT_EQ(PromotedBlocks(), promoted);
+  // What is wrong with a batch is the runtime's to say.
+  EXPECT_EQ(copy(true, kCopies, cudaMemcpySrcAccessOrderInvalid),
+            cudaErrorInvalidValue);
+  EXPECT_EQ(copy(true, 2, cudaMemcpySrcAccessOrderStream),
+            cudaErrorInvalidValue);
+  (void)cudaGetLastError();
+  EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+}
+#endif
 
 // The runtime's current device counts, also for a thread that has done nothing
 // else with it.
