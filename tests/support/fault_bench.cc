@@ -1,5 +1,6 @@
 #include "tests/support/fault_bench.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "src/os/check.h"
@@ -53,7 +54,7 @@ void FaultBench::RestartInstance() {
 
 void FaultBench::DropInstance() { instance_.reset(); }
 
-FaultBench::Copy* FaultBench::Prepare(bool out, size_t bytes, int stream,
+FaultBench::Copy* FaultBench::AddCopy(bool out, size_t bytes, int stream,
                                       bool wait) {
   Copy& copy = copies_.emplace_back();
   copy.out = out;
@@ -64,30 +65,75 @@ FaultBench::Copy* FaultBench::Prepare(bool out, size_t bytes, int stream,
   void* block = nullptr;
   Must(instance_->HostAlloc(&block, bytes, 0).ok(), "a block for a test");
   copy.block = static_cast<char*>(block);
-  copy.device = bed_.DeviceBuffer(bytes);
-  if (out) {
-    std::vector<char> source(bytes);
-    FillRandom(source.data(), bytes, copy.seed);
-    Must(driver().MemcpyHtoDAsync(copy.device, source.data(), bytes,
-                                  side_stream_) == CUDA_SUCCESS &&
-             driver().StreamSynchronize(side_stream_) == CUDA_SUCCESS,
-         "cuMemcpyHtoDAsync");
-  } else {
-    FillRandom(copy.block, bytes, copy.seed);
-  }
+  if (!out) FillRandom(copy.block, bytes, copy.seed);
   return &copy;
 }
 
+FaultBench::Copy* FaultBench::Prepare(bool out, size_t bytes, int stream,
+                                      bool wait) {
+  Copy* const copy = AddCopy(out, bytes, stream, wait);
+  copy->device = bed_.DeviceBuffer(bytes);
+  if (out) {
+    std::vector<char> source(bytes);
+    FillRandom(source.data(), bytes, copy->seed);
+    Must(driver().MemcpyHtoDAsync(copy->device, source.data(), bytes,
+                                  side_stream_) == CUDA_SUCCESS &&
+             driver().StreamSynchronize(side_stream_) == CUDA_SUCCESS,
+         "cuMemcpyHtoDAsync");
+  }
+  return copy;
+}
+
+FaultBench::Copy* FaultBench::PrepareArray(size_t rows, int stream, bool wait) {
+  Copy* const copy = AddCopy(false, rows * kArrayWidth, stream, wait);
+  CUDA_ARRAY3D_DESCRIPTOR descriptor = {};
+  descriptor.Width = kArrayWidth;
+  descriptor.Height = rows;
+  descriptor.Format = CU_AD_FORMAT_UNSIGNED_INT8;
+  descriptor.NumChannels = 1;
+  Must(driver().Array3DCreate(&copy->array, &descriptor) == CUDA_SUCCESS,
+       "cuArray3DCreate");
+  return copy;
+}
+
+FaultBench::Copy* FaultBench::PrepareFill(size_t bytes, int stream, bool wait) {
+  Copy* const copy = AddCopy(true, bytes, stream, wait);
+  copy->fill = true;
+  return copy;
+}
+
 void FaultBench::Issue(Copy* copy) {
+  copy->tried = true;
+  const CUstream stream = copy->wait ? nullptr : streams_[copy->stream];
+  Instance::Rows rows;
+  rows.width = copy->bytes;
+  if (copy->fill) {
+    copy->status = instance_->Memset({.dst = copy->block,
+                                      .value = kFill,
+                                      .rows = rows,
+                                      .stream = stream,
+                                      .wait = copy->wait});
+    return;
+  }
+  if (copy->array != nullptr) {
+    rows.width = kArrayWidth;
+    rows.height = copy->bytes / kArrayWidth;
+    rows.src = {kArrayWidth, 0};
+    copy->status =
+        instance_->MemcpyRows({.src = copy->block,
+                               .rows = &rows,
+                               .array = ArrayPlace{.array = copy->array},
+                               .stream = stream,
+                               .wait = copy->wait});
+    return;
+  }
   void* const device = reinterpret_cast<void*>(copy->device);
   void* const dst = copy->out ? copy->block : device;
   void* const src = copy->out ? device : copy->block;
-  copy->tried = true;
   copy->status =
-      copy->wait
-          ? instance_->Memcpy(dst, src, copy->bytes, cudaMemcpyDefault)
-          : instance_->MemcpyAsync(dst, src, copy->bytes, cudaMemcpyDefault,
-                                   streams_[copy->stream]);
+      copy->wait ? instance_->Memcpy(dst, src, copy->bytes, cudaMemcpyDefault)
+                 : instance_->MemcpyAsync(dst, src, copy->bytes,
+                                          cudaMemcpyDefault, stream);
 }
 
 void FaultBench::Warm() {
@@ -103,20 +149,39 @@ void FaultBench::Warm() {
 
 size_t FaultBench::WrongBytes() {
   size_t wrong = 0;
-  std::vector<char> seen;
   for (const Copy& copy : copies_) {
     if (!copy.tried || !copy.status.ok() || copy.block == nullptr) continue;
-    if (copy.out) {
+    if (copy.fill) {
+      wrong += static_cast<size_t>(std::count_if(
+          copy.block, copy.block + copy.bytes,
+          [](char c) { return static_cast<unsigned char>(c) != kFill; }));
+    } else if (copy.out) {
       wrong += pinring::WrongBytes(copy.block, copy.bytes, copy.seed);
-      continue;
+    } else {
+      wrong += WrongBytesThere(copy);
     }
-    seen.resize(copy.bytes);
+  }
+  return wrong;
+}
+
+size_t FaultBench::WrongBytesThere(const Copy& copy) {
+  std::vector<char> seen(copy.bytes);
+  if (copy.array != nullptr) {
+    CUDA_MEMCPY2D back = {};
+    back.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+    back.srcArray = copy.array;
+    back.dstMemoryType = CU_MEMORYTYPE_HOST;
+    back.dstHost = seen.data();
+    back.dstPitch = back.WidthInBytes = kArrayWidth;
+    back.Height = copy.bytes / kArrayWidth;
+    Must(driver().Memcpy2DAsync(&back, side_stream_) == CUDA_SUCCESS,
+         "cuMemcpy2DAsync");
+  } else {
     Must(driver().MemcpyDtoHAsync(seen.data(), copy.device, copy.bytes,
                                   side_stream_) == CUDA_SUCCESS,
          "cuMemcpyDtoHAsync");
-    wrong += pinring::WrongBytes(seen.data(), copy.bytes, copy.seed);
   }
-  return wrong;
+  return pinring::WrongBytes(seen.data(), copy.bytes, copy.seed);
 }
 
 absl::Status FaultBench::Free(Copy* copy) {
@@ -172,6 +237,17 @@ std::vector<FaultScenario> FaultScenarios() {
                            bench.Prepare(true, kOne, stream);
                          }
                          bench.Prepare(true, kMany, 1);
+                       },
+                       issue_all});
+  scenarios.push_back({"arrays and memsets",
+                       [=](Bench& bench) {
+                         bench.Hold(0);
+                         bench.PrepareArray(20, 0);
+                         bench.PrepareFill(kMany, 0);
+                         bench.Prepare(false, kOne, 0);
+                         bench.PrepareFill(kMany, 1);
+                         bench.PrepareFill(kOne, 0, true);
+                         bench.PrepareArray(3, 2, true);
                        },
                        issue_all});
   // Blocks freed with copies in flight.

@@ -25,6 +25,8 @@ class FaultBench {
   static constexpr size_t kSlotBytes = 4096;
   static constexpr int kStreams =
       3;  // two non-blocking ones and a blocking one
+  static constexpr size_t kArrayWidth = 700;
+  static constexpr unsigned char kFill = 0x6b;
 
   struct Copy {
     bool out = false;
@@ -34,6 +36,8 @@ class FaultBench {
     uint64_t seed = 0;
     char* block = nullptr;
     CUdeviceptr device = 0;
+    CUarray array = nullptr;  // instead, in rows of kArrayWidth
+    bool fill = false;        // with kFill, instead of a copy
     bool tried = false;
     absl::Status status;
   };
@@ -54,6 +58,9 @@ class FaultBench {
   void Warm();
   // Prepares a copy: block, device memory and new bytes at its source.
   Copy* Prepare(bool out, size_t bytes, int stream, bool wait = false);
+  // The same, to an array of that many rows; and a memset of a block.
+  Copy* PrepareArray(size_t rows, int stream, bool wait = false);
+  Copy* PrepareFill(size_t bytes, int stream, bool wait = false);
   void Issue(Copy* copy);
   void Hold(int stream) { gate_.Hold(streams_[stream]); }
   void Open() { gate_.Open(); }
@@ -69,6 +76,10 @@ class FaultBench {
   size_t pinned_before() const { return pinned_before_; }
 
  private:
+  Copy* AddCopy(bool out, size_t bytes, int stream, bool wait);
+  // Of a copy to the device.
+  size_t WrongBytesThere(const Copy& copy);
+
   Testbed bed_;
   size_t pinned_before_ = 0;
   AddressMap blocks_;
