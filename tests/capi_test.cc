@@ -624,6 +624,40 @@ TEST_F(CapiTest, AfterAResetOfTheDeviceSmallBlocksComeFromANewPool) {
   EXPECT_EQ(Usage().pinnedBytes, 16 * kMiB);
 }
 
+TEST_F(CapiTest, AfterAResetOfTheDeviceCopiesGetANewRing) {
+  if (TestsRunNatively()) {
+    GTEST_SKIP()
+        << "SIMULATED ONLY: on a GPU the testbed's own context is gone "
+           "after the reset, and the driver crashes on its handles";
+  }
+  char* block = Block(kBlockBytes);
+  ExpectRoundTrip(block, kBlockBytes, 1);
+  const uint64_t pinned = Usage().pinnedBytes;
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_EQ(driver().DevicePrimaryCtxReset(bed_->device()), CUDA_SUCCESS);
+    std::thread([&] {
+      ASSERT_EQ(pinringSetDevice(0), cudaSuccess);
+      CUdeviceptr device = 0;
+      ASSERT_EQ(driver().MemAlloc(&device, kBlockBytes), CUDA_SUCCESS);
+      Fill(block, kBlockBytes, 2);
+      ASSERT_EQ(pinringMemcpy(AsPointer(device), block, kBlockBytes,
+                              cudaMemcpyHostToDevice),
+                cudaSuccess)
+          << pinringGetLastErrorMessage();
+      Fill(block, kBlockBytes, 3);
+      ASSERT_EQ(pinringMemcpy(block, AsPointer(device), kBlockBytes,
+                              cudaMemcpyDeviceToHost),
+                cudaSuccess)
+          << pinringGetLastErrorMessage();
+      EXPECT_EQ(WrongBytes(block, kBlockBytes, 2), 0u);
+    }).join();
+    EXPECT_EQ(Usage().pinnedBytes, pinned);
+    EXPECT_EQ(bed_->machine()->PinnedBytes(), pinned);
+  }
+  EXPECT_EQ(Usage().events[pinringEventPageableFallback], 0u);
+  EXPECT_EQ(pinringFreeHost(block), cudaSuccess);
+}
+
 TEST_F(CapiTest, SwitchedOffEverythingIsReallyPinned) {
   ASSERT_EQ(pinringConfigure("enabled=off"), cudaSuccess);
   char* block = Block(kBlockBytes);

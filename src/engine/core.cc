@@ -247,6 +247,7 @@ void Core::GiveGroup(const Group& group) {
 }
 
 void Core::FinishPrefill(Transfer& transfer) {
+  if (transfer.lost) return;
   transfer.permitted = 1;
   transfer.claim_chunk = 1;
   // Nothing on the stream waits for it, but the line's numbers go on from here.
@@ -261,9 +262,9 @@ void Core::FinishPrefill(Transfer& transfer) {
 }
 
 void Core::CutShort(Transfer& transfer, uint32_t enqueued_chunks) {
-  Owner* owner = OwnerOf(transfer);
   // It cannot have retired: the write of its last number is not enqueued yet.
-  // But its context may be lost.
+  // But its context or the ring may be lost.
+  Owner* owner = transfer.lost ? nullptr : OwnerOf(transfer);
   if (owner == nullptr) return;
   transfer.end = enqueued_chunks;
   if (transfer.slots.empty()) return;
@@ -273,7 +274,7 @@ void Core::CutShort(Transfer& transfer, uint32_t enqueued_chunks) {
 }
 
 void Core::Lose(Transfer& transfer) {
-  Owner* owner = OwnerOf(transfer);
+  Owner* owner = transfer.lost ? nullptr : OwnerOf(transfer);
   if (owner == nullptr) return;
   transfer.lost = true;
   owner->detached = true;
@@ -468,6 +469,20 @@ void Core::LoseContext(const void* context) {
       transfer->lost = true;
     Release(i);
   }
+}
+
+void Core::LoseAll() {
+  while (!active_.empty()) {
+    for (const std::shared_ptr<Transfer>& transfer : active_.back()->queue)
+      transfer->lost = true;
+    Release(active_.size() - 1);
+  }
+}
+
+void Core::Inherit(Core& other) {
+  for (std::shared_ptr<Transfer>& transfer : other.lost_)
+    lost_.push_back(std::move(transfer));
+  other.lost_.clear();
 }
 
 // --- Moving

@@ -121,6 +121,11 @@ class Core {
   // The context answers an error to everything: its transfers are lost, their
   // slots go into quarantine.
   void LoseContext(const void* context);
+  // The ring is no longer pinned: all transfers are lost.
+  void LoseAll();
+  // Takes over what another core, which lost all, has in moves in progress.
+  void Inherit(Core& other);
+  [[nodiscard]] const std::byte* ring() const { return ring_; }
   // Whether a transfer from or to [begin, end) is outstanding.
   [[nodiscard]] bool TouchesHost(const std::byte* begin,
                                  const std::byte* end) const;

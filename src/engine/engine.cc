@@ -148,31 +148,89 @@ absl::Status Engine::EnsureRing() {
     making_ = true;
   }
   absl::StatusOr<std::unique_ptr<RingMemory>> ring = MakeRing();
+  CUcontext home = nullptr;
+  unsigned long long home_id = 0;
   if (ring.ok()) {
-    CoreOptions options;
-    options.ring_bytes = options_.ring_bytes;
-    options.reserve_bytes =
-        options_.division.slot_bytes == 0 ? options_.ring_bytes / 4 : 0;
-    options.division = options_.division;
-    if (options_.division.slot_bytes != 0)
-      options.unit_bytes = options_.division.slot_bytes;
-    options.piece_bytes = options_.piece_bytes;
-    options.lines = options_.lines;
-    options.first_sequence = options_.first_sequence;
-    options.share_slots_for_test = options_.share_slots_for_test;
-    auto core =
-        std::make_unique<Core>(options, (*ring)->bytes(), (*ring)->lines());
-    absl::MutexLock lock(&mutex_);
-    core_ = std::move(core);
+    TakeOver(**ring);
+    if (driver_.CtxGetId == nullptr ||
+        driver_.CtxGetCurrent(&home) != CUDA_SUCCESS ||
+        driver_.CtxGetId(home, &home_id) != CUDA_SUCCESS) {
+      home = nullptr;  // then the driver is asked about the ring instead
+    }
   }
   absl::MutexLock lock(&setup_mutex_);
   making_ = false;
+  // A context that went away meanwhile has refused nothing.
+  if (CudaCode(ring.status()) == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+    return ring.status();
   ring_status_ = ring.status();
   if (ring.ok()) {
     ring_ = *std::move(ring);
+    home_ = home;
+    home_id_ = home_id;
     ring_memory_.store(ring_.get(), std::memory_order_release);
   }
   return ring_status_;
+}
+
+// The movers go on with a new ring.
+void Engine::TakeOver(const RingMemory& ring) {
+  CoreOptions options;
+  options.ring_bytes = options_.ring_bytes;
+  options.reserve_bytes =
+      options_.division.slot_bytes == 0 ? options_.ring_bytes / 4 : 0;
+  options.division = options_.division;
+  if (options_.division.slot_bytes != 0)
+    options.unit_bytes = options_.division.slot_bytes;
+  options.piece_bytes = options_.piece_bytes;
+  options.lines = options_.lines;
+  options.first_sequence = options_.first_sequence;
+  options.share_slots_for_test = options_.share_slots_for_test;
+  auto core = std::make_unique<Core>(options, ring.bytes(), ring.lines());
+  absl::MutexLock lock(&mutex_);
+  if (core_ != nullptr) {
+    core_->LoseAll();
+    core->Inherit(*core_);
+  }
+  core_ = std::move(core);
+}
+
+absl::StatusOr<bool> Engine::StillPinned(const RingMemory& ring) const {
+  unsigned type = 0;
+  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
+  void* values[] = {&type};
+  if (absl::Status status =
+          CudaStatus(driver_.PointerGetAttributes(
+                         1, attributes, values,
+                         reinterpret_cast<CUdeviceptr>(ring.bytes())),
+                     "cuPointerGetAttributes of the ring");
+      !status.ok()) {
+    return status;
+  }
+  return type == CU_MEMORYTYPE_HOST;
+}
+
+// The context that had pinned it was reset. Transfers in flight are lost, also
+// those of other contexts: the device cannot reach the ring any more, as it
+// could not reach pinned memory of that context.
+void Engine::LoseRing(const RingMemory* ring) {
+  std::unique_ptr<RingMemory> lost;
+  {
+    absl::MutexLock lock(&setup_mutex_);
+    if (ring_.get() != ring) return;  // another thread was faster
+    ring_memory_.store(nullptr, std::memory_order_release);
+    lost = std::move(ring_);
+    home_ = nullptr;
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    if (core_->ring() == lost->bytes()) core_->LoseAll();
+  }
+  // Memory that cannot be given back now is when the engine ends.
+  lost->Abandon().IgnoreError();
+  around_.release_ring(lost->pinned_bytes());
+  absl::MutexLock lock(&setup_mutex_);
+  lost_rings_.push_back(std::move(lost));
 }
 
 absl::StatusOr<std::unique_ptr<RingMemory>> Engine::MakeRing() {
@@ -224,37 +282,85 @@ absl::StatusOr<CUcontext> Engine::ContextOfStream(CUstream stream) const {
   return context;
 }
 
-absl::StatusOr<const Engine::Context*> Engine::FindContext(CUcontext handle) {
+absl::StatusOr<unsigned long long> Engine::ContextId(CUcontext handle) const {
   unsigned long long id = 0;
-  if (driver_.CtxGetId != nullptr) {
-    if (absl::Status status =
-            CudaStatus(driver_.CtxGetId(handle, &id), "cuCtxGetId");
-        !status.ok())
-      return status;
+  if (driver_.CtxGetId == nullptr) return id;
+  absl::Status status = CudaStatus(driver_.CtxGetId(handle, &id), "cuCtxGetId");
+  if (!status.ok()) return status;
+  return id;
+}
+
+absl::StatusOr<const Engine::Context*> Engine::FindContextAndRing() {
+  CUcontext handle = nullptr;
+  if (absl::Status status =
+          CudaStatus(driver_.CtxGetCurrent(&handle), "cuCtxGetCurrent");
+      !status.ok())
+    return status;
+  const absl::StatusOr<unsigned long long> id = ContextId(handle);
+  if (!id.ok()) return id.status();
+  // A ring that was just made is pinned, unless its context is reset again and
+  // again.
+  for (int tries = 0; tries < 3; ++tries) {
+    if (absl::Status status = EnsureRing(); !status.ok()) {
+      if (CudaCode(status) == CUDA_ERROR_CONTEXT_IS_DESTROYED) return status;
+      return nullptr;
+    }
+    const RingMemory* const ring = ring_memory_.load(std::memory_order_acquire);
+    if (ring == nullptr) continue;  // lost just now
+    absl::StatusOr<const Context*> context = FindContext(handle, *id, ring);
+    if (!context.ok() || *context != nullptr) return context;
+    LoseRing(ring);
   }
+  return CudaStatus(CUDA_ERROR_CONTEXT_IS_DESTROYED,
+                    "the context that pins the ring was reset meanwhile");
+}
+
+// Null where the ring is not pinned any more. Asks the driver only in contexts
+// other than the ring's own, which takes it along when it goes.
+absl::StatusOr<const Engine::Context*> Engine::FindContext(
+    CUcontext handle, unsigned long long id, const RingMemory* ring) {
+  const Context* known = nullptr;
+  CUevent probe = nullptr;
+  bool home = false;
   {
     absl::MutexLock lock(&setup_mutex_);
+    if (ring_.get() != ring) return nullptr;
+    home = home_ != nullptr && handle == home_ && id == home_id_;
     const auto it = contexts_.find(handle);
-    if (it != contexts_.end() && it->second->id == id) return it->second;
+    if (it != contexts_.end() && it->second->id == id) {
+      // With another ring, everything else about it is as it was.
+      if (it->second->ring == ring) known = it->second;
+      probe = it->second->probe;
+    }
+  }
+  if (!home) {
+    const absl::StatusOr<bool> pinned = StillPinned(*ring);
+    if (!pinned.ok()) return pinned.status();
+    if (!*pinned) return nullptr;
+  }
+  if (known != nullptr) return known;
+  absl::StatusOr<CUdeviceptr> flags = ring->DeviceLines(driver_);
+  if (!flags.ok()) return flags.status();
+  const bool made = probe == nullptr;
+  if (made) {
+    if (absl::Status status =
+            CudaStatus(driver_.EventCreate(&probe, CU_EVENT_DISABLE_TIMING),
+                       "cuEventCreate");
+        !status.ok()) {
+      return status;
+    }
   }
   auto context = std::make_unique<Context>();
   context->handle = handle;
   context->id = id;
-  absl::StatusOr<CUdeviceptr> flags =
-      ring_memory_.load(std::memory_order_acquire)->DeviceLines(driver_);
-  if (!flags.ok()) return flags.status();
+  context->ring = ring;
   context->flags = *flags;
-  if (absl::Status status = CudaStatus(
-          driver_.EventCreate(&context->probe, CU_EVENT_DISABLE_TIMING),
-          "cuEventCreate");
-      !status.ok()) {
-    return status;
-  }
-  const Context* known = nullptr;
+  context->probe = probe;
   {
     absl::MutexLock lock(&setup_mutex_);
     const auto it = contexts_.find(handle);
-    if (it == contexts_.end() || it->second->id != id) {
+    if (it == contexts_.end() || it->second->id != id ||
+        it->second->ring != ring) {
       known = contexts_[handle] = context.get();
       all_contexts_.push_back(std::move(context));
       return known;
@@ -263,7 +369,7 @@ absl::StatusOr<const Engine::Context*> Engine::FindContext(CUcontext handle) {
   }
   // Another thread was faster; an event that was never recorded can go at any
   // time, and nobody would miss it if it stayed.
-  (void)driver_.EventDestroy(context->probe);
+  if (made) (void)driver_.EventDestroy(probe);
   return known;
 }
 
@@ -299,15 +405,9 @@ absl::StatusOr<CopyResult> Engine::CopyInContext(const CopyRequest& request) {
   if (absl::Status status = CheckDeviceEnd(request, &refused); !status.ok())
     return status;
   if (refused.has_value()) return CopyResult{*refused};
-  if (!EnsureRing().ok()) return CopyResult{CopyOutcome::kNoRing};
-
-  CUcontext handle = nullptr;
-  if (absl::Status status =
-          CudaStatus(driver_.CtxGetCurrent(&handle), "cuCtxGetCurrent");
-      !status.ok())
-    return status;
-  absl::StatusOr<const Context*> context = FindContext(handle);
+  const absl::StatusOr<const Context*> context = FindContextAndRing();
   if (!context.ok()) return context.status();
+  if (*context == nullptr) return CopyResult{CopyOutcome::kNoRing};
   absl::StatusOr<StreamKey> key = KeyOf(request.stream, **context);
   if (!key.ok()) return key.status();
 
@@ -472,6 +572,10 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request,
   Core::Published published;
   {
     absl::MutexLock lock(&mutex_);
+    if (core_->ring() != context.ring->bytes()) {
+      return CudaStatus(CUDA_ERROR_CONTEXT_IS_DESTROYED,
+                        "the context that pins the ring was reset just now");
+    }
     published = core_->Publish(key, wanted);
     if (published.transfer == nullptr && wanted.prefilled) {
       wanted.prefilled = false;
@@ -488,9 +592,7 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request,
 
   Enqueued enqueued;
   if (wanted.prefilled) {
-    std::byte* const slot =
-        ring_memory_.load(std::memory_order_acquire)->bytes() +
-        transfer->slots[0].offset;
+    std::byte* const slot = context.ring->bytes() + transfer->slots[0].offset;
     Fill(slot, *transfer, 0, static_cast<size_t>(bytes));
     {
       absl::MutexLock lock(&mutex_);
@@ -553,7 +655,7 @@ Engine::Enqueued Engine::EnqueueDeferred(const CopyRequest& request,
     if (code != CUDA_SUCCESS) {
       return Enqueued{CudaStatus(code, "cuStreamBatchMemOp"), chunk};
     }
-    if (absl::Status status = CopySlot(request, transfer, chunk);
+    if (absl::Status status = CopySlot(request, context, transfer, chunk);
         !status.ok()) {
       return Enqueued{std::move(status), chunk};
     }
@@ -573,10 +675,10 @@ Engine::Enqueued Engine::EnqueueDeferred(const CopyRequest& request,
 }
 
 absl::Status Engine::CopySlot(const CopyRequest& request,
-                              const Transfer& transfer, uint32_t chunk) const {
+                              const Context& context, const Transfer& transfer,
+                              uint32_t chunk) const {
   std::byte* const slot =
-      ring_memory_.load(std::memory_order_acquire)->bytes() +
-      transfer.ChunkSlot(chunk).offset;
+      context.ring->bytes() + transfer.ChunkSlot(chunk).offset;
   return CopyChunk(driver_, request, transfer.ChunkOffset(chunk),
                    transfer.ChunkBytes(chunk), slot);
 }
@@ -601,7 +703,8 @@ Engine::Enqueued Engine::EnqueueFill(const CopyRequest& request,
 Engine::Enqueued Engine::EnqueueIdle(const CopyRequest& request,
                                      const Context& context,
                                      const Transfer& transfer) const {
-  if (absl::Status status = CopySlot(request, transfer, 0); !status.ok()) {
+  if (absl::Status status = CopySlot(request, context, transfer, 0);
+      !status.ok()) {
     return Enqueued{std::move(status), 0};
   }
   const CUresult code = driver_.StreamWriteValue32(

@@ -143,6 +143,7 @@ class Engine {
     CUcontext handle = nullptr;
     unsigned long long id = 0;  // tells a new context with the handle of an old
                                 // one apart, where the driver can
+    const RingMemory* ring = nullptr;
     CUdeviceptr flags =
         0;  // the flag lines, as this context's device sees them
     CUevent probe = nullptr;  // never recorded: a query answers the context's
@@ -156,9 +157,19 @@ class Engine {
   };
 
   absl::StatusOr<CUcontext> ContextOfStream(CUstream stream) const;
-  absl::StatusOr<const Context*> FindContext(CUcontext handle);
+  // The current context and a ring that is pinned in it. Null where there is no
+  // ring to be had.
+  absl::StatusOr<const Context*> FindContextAndRing();
+  absl::StatusOr<const Context*> FindContext(CUcontext handle,
+                                             unsigned long long id,
+                                             const RingMemory* ring);
+  absl::StatusOr<unsigned long long> ContextId(CUcontext handle) const;
   absl::Status EnsureRing();
   absl::StatusOr<std::unique_ptr<RingMemory>> MakeRing();
+  void TakeOver(const RingMemory& ring);
+  // Whether the ring is still pinned; its context may have been reset.
+  absl::StatusOr<bool> StillPinned(const RingMemory& ring) const;
+  void LoseRing(const RingMemory* ring);
   // Looks at the other end, all of it. `refused` says why the ring cannot take
   // the copy, if so.
   absl::Status CheckDeviceEnd(const CopyRequest& request,
@@ -175,8 +186,8 @@ class Engine {
                                              const StreamKey& key, bool idle,
                                              bool non_blocking);
   // The driver's copy of a chunk between its slot and the device.
-  absl::Status CopySlot(const CopyRequest& request, const Transfer& transfer,
-                        uint32_t chunk) const;
+  absl::Status CopySlot(const CopyRequest& request, const Context& context,
+                        const Transfer& transfer, uint32_t chunk) const;
   void Fill(std::byte* slot, const Transfer& transfer, uint64_t offset,
             size_t bytes) const;
   Enqueued EnqueueDeferred(const CopyRequest& request, const Context& context,
@@ -227,6 +238,13 @@ class Engine {
   bool making_ ABSL_GUARDED_BY(setup_mutex_) = false;
   absl::Status ring_status_ ABSL_GUARDED_BY(setup_mutex_);
   std::unique_ptr<RingMemory> ring_ ABSL_GUARDED_BY(setup_mutex_);
+  // The context that it was pinned in; null where the driver has no ids of
+  // contexts, without which a handle says nothing.
+  CUcontext home_ ABSL_GUARDED_BY(setup_mutex_) = nullptr;
+  unsigned long long home_id_ ABSL_GUARDED_BY(setup_mutex_) = 0;
+  // Whose contexts were reset. Threads that lose a transfer look at them still.
+  std::vector<std::unique_ptr<RingMemory>> lost_rings_
+      ABSL_GUARDED_BY(setup_mutex_);
   absl::flat_hash_map<CUcontext, const Context*> contexts_
       ABSL_GUARDED_BY(setup_mutex_);
   std::vector<std::unique_ptr<const Context>> all_contexts_

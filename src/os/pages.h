@@ -58,6 +58,10 @@ namespace pinring::os {
 // there. On error the range stays as it was.
 absl::Status ReleasePages(void* base, size_t bytes);
 
+// Gives the memory of whole pages of a range from ReservePages back, not their
+// addresses: they may still be accessed, and hold nothing of value.
+absl::Status DiscardPages(void* base, size_t bytes);
+
 // Asks for huge pages when [base, base + bytes), starting at a page, is
 // touched. A hint: kUnimplemented where there are none.
 absl::Status AdviseHuge(void* base, size_t bytes);

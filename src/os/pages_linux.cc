@@ -140,6 +140,13 @@ absl::Status ReleasePages(void* base, size_t bytes) {
   return absl::OkStatus();
 }
 
+absl::Status DiscardPages(void* base, size_t bytes) {
+  if (madvise(base, bytes, MADV_DONTNEED) != 0) {
+    return SystemError("madvise(MADV_DONTNEED)", base, bytes, errno);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status AdviseHuge(void* base, size_t bytes) {
   if (madvise(base, bytes, MADV_HUGEPAGE) == 0) return absl::OkStatus();
   const int error = errno;

@@ -153,6 +153,13 @@ absl::Status ReleasePages(void* base, size_t bytes) {
   return absl::OkStatus();
 }
 
+absl::Status DiscardPages(void* base, size_t bytes) {
+  if (VirtualAlloc(base, bytes, MEM_RESET, PAGE_READWRITE) == nullptr) {
+    return Refused("VirtualAlloc(MEM_RESET)", bytes, GetLastError());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status AdviseHuge(void* /*base*/, size_t /*bytes*/) {
   return absl::UnimplementedError(
       "Windows gives huge pages only to privileged, locked memory");

@@ -111,6 +111,17 @@ absl::Status RingMemory::Release(const Driver& driver) {
   return os::ReleasePages(std::exchange(base_, nullptr), pinned_bytes_);
 }
 
+absl::Status RingMemory::Abandon() {
+  // The driver's own allocation went with the context.
+  if (!registered_) return absl::OkStatus();
+  abandoned_ = true;
+  return os::DiscardPages(base_, pinned_bytes_);
+}
+
+RingMemory::~RingMemory() {
+  if (abandoned_) os::ReleasePages(base_, pinned_bytes_).IgnoreError();
+}
+
 absl::StatusOr<CUdeviceptr> RingMemory::DeviceLines(
     const Driver& driver) const {
   CUdeviceptr address = 0;

@@ -37,7 +37,11 @@ class RingMemory {
   // called before the destructor where that can be done; otherwise the memory
   // stays pinned until the process ends.
   absl::Status Release(const Driver& driver);
-  ~RingMemory() = default;
+  // The context that made the ring is gone, and the pin with it: gives the
+  // memory back but not the addresses, which movers may still hold. The
+  // destructor gives those back.
+  absl::Status Abandon();
+  ~RingMemory();
   RingMemory(const RingMemory&) = delete;
   RingMemory& operator=(const RingMemory&) = delete;
 
@@ -54,6 +58,7 @@ class RingMemory {
   std::byte* base_ = nullptr;
   FlagLine* lines_ = nullptr;
   size_t pinned_bytes_ = 0;
+  bool abandoned_ = false;
   bool registered_ =
       false;  // registered pages of our own, not an allocation of the driver's
 };

@@ -94,10 +94,10 @@ class ScheduledMover final : public simcuda::Actor {
 class EngineBench {
  public:
   // Chunks of 1 KiB, two slots for each stream, four streams' worth of them.
-  EngineBench(uint64_t seed, int movers)
+  EngineBench(uint64_t seed, int movers, int devices = 1)
       : random_(seed),
         scheduler_(seed),
-        machine_(SmallMachine(), &scheduler_),
+        machine_(SmallMachine(devices), &scheduler_),
         driver_(machine_.driver()) {
     Must(driver_.Init(0), "init");
     Must(driver_.DevicePrimaryCtxRetain(&context_, 0), "retain");
@@ -105,9 +105,7 @@ class EngineBench {
     machine_.RegisterKernel("hold", {sizeof(void*)}, [](void** parameters) {
       return (*static_cast<std::atomic<int>**>(parameters[0]))->load() != 0;
     });
-    CUmodule module = nullptr;
-    Must(driver_.ModuleLoadData(&module, "eager"), "load");
-    Must(driver_.ModuleGetFunction(&hold_, module, "hold"), "function");
+    hold_ = LoadHold();
     EngineOptions options;
     options.movers = -1;
     options.lines = 8;
@@ -153,12 +151,22 @@ class EngineBench {
     return bytes;
   }
 
-  // The stream stops here until the gate is not 0.
-  void Hold(CUstream stream, std::atomic<int>* gate) {
+  // The stream stops here until the gate is not 0. `hold` is the kernel in the
+  // stream's context; null in the bench's own.
+  void Hold(CUstream stream, std::atomic<int>* gate,
+            CUfunction hold = nullptr) {
     void* parameters[] = {&gate};
-    Must(driver_.LaunchKernel(hold_, 1, 1, 1, 1, 1, 1, 0, stream, parameters,
-                              nullptr),
+    Must(driver_.LaunchKernel(hold != nullptr ? hold : hold_, 1, 1, 1, 1, 1, 1,
+                              0, stream, parameters, nullptr),
          "launch");
+  }
+  // That kernel, in the current context.
+  CUfunction LoadHold() {
+    CUmodule module = nullptr;
+    CUfunction hold = nullptr;
+    Must(driver_.ModuleLoadData(&module, "eager"), "load");
+    Must(driver_.ModuleGetFunction(&hold, module, "hold"), "function");
+    return hold;
   }
 
   // ResourceExhausted where the ring had no room.
@@ -227,8 +235,9 @@ class EngineBench {
   }
 
  private:
-  static simcuda::MachineOptions SmallMachine() {
+  static simcuda::MachineOptions SmallMachine(int devices) {
     simcuda::MachineOptions options;
+    options.devices = devices;
     options.copy_step_bytes = 512;
     options.small_copy_bytes = 256;
     return options;
