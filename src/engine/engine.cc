@@ -147,17 +147,17 @@ absl::Status Engine::EnsureRing() {
     if (ring_ != nullptr || !ring_status_.ok()) return ring_status_;
     making_ = true;
   }
-  absl::StatusOr<std::unique_ptr<RingMemory>> ring = MakeRing();
+  // Before the ring is made: a context that is reset meanwhile must not pass
+  // for the one that pins it.
   CUcontext home = nullptr;
   unsigned long long home_id = 0;
-  if (ring.ok()) {
-    TakeOver(**ring);
-    if (driver_.CtxGetId == nullptr ||
-        driver_.CtxGetCurrent(&home) != CUDA_SUCCESS ||
-        driver_.CtxGetId(home, &home_id) != CUDA_SUCCESS) {
-      home = nullptr;  // then the driver is asked about the ring instead
-    }
+  if (driver_.CtxGetId == nullptr ||
+      driver_.CtxGetCurrent(&home) != CUDA_SUCCESS ||
+      driver_.CtxGetId(home, &home_id) != CUDA_SUCCESS) {
+    home = nullptr;  // then the driver is asked about the ring instead
   }
+  absl::StatusOr<std::unique_ptr<RingMemory>> ring = MakeRing();
+  if (ring.ok()) TakeOver(**ring);
   absl::MutexLock lock(&setup_mutex_);
   making_ = false;
   // A context that went away meanwhile has refused nothing.
