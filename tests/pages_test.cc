@@ -104,6 +104,18 @@ TEST(PagesTest, ReleasedPagesAreGone) {
   EXPECT_FALSE(ResidentBytes(*base, kMiB).ok());
 }
 
+TEST(PagesTest, DiscardedPagesKeepTheirAddresses) {
+  const Range range(4 * kMiB, PageBytes());
+  ASSERT_TRUE(range.ok());
+  ASSERT_TRUE(Populate(range.data(), 4 * kMiB).ok());
+  ASSERT_TRUE(DiscardPages(range.data(), 4 * kMiB).ok());
+#if !defined(_WIN32)  // which takes the memory when it needs it
+  EXPECT_EQ(range.Resident(), 0u);
+#endif
+  range.data()[3 * kMiB] = 7;
+  EXPECT_EQ(range.data()[3 * kMiB], 7);
+}
+
 TEST(PagesTest, AlignmentLeavesNoAddressesBehind) {
 #if defined(_WIN32)
   GTEST_SKIP() << "takes minutes under Wine; os_windows_test asks Windows "
