@@ -243,6 +243,64 @@ TEST_F(CapiCopyTest, BlockKindsTellStagedFromPinnedFromOthers) {
   EXPECT_EQ(pinringGetBlockKind(bytes), pinringBlockNone);
 }
 
+// Without a ring and with blocks that cannot be promoted.
+TEST_F(CapiCopyTest, WithoutARingTheSourceIsReadBehindTheLegacyStream) {
+  ASSERT_EQ(pinringConfigure("pinned_limit_bytes=1MiB,promote=off"),
+            cudaSuccess);
+  void* block = nullptr;
+  ASSERT_EQ(pinringMallocHost(&block, 100'000), cudaSuccess);
+  std::memset(block, 1, 100'000);
+  void* const device = Device(100'000);
+  const CUstream stream = bed_->BlockingStream();
+  Gate gate(*bed_);
+  gate.Hold(nullptr);
+  ASSERT_EQ(
+      bed_->driver().LaunchHostFunc(
+          nullptr, [](void* data) { std::memset(data, 2, 100'000); }, block),
+      CUDA_SUCCESS);
+  {
+    After open(kStuck, [&] { gate.Open(); });
+    // Nothing was queued on the stream itself so far.
+    ASSERT_EQ(pinringMemcpyAsync(device, block, 100'000, cudaMemcpyHostToDevice,
+                                 stream),
+              cudaSuccess);
+  }
+  gate.Open();
+  Synchronize(stream);
+  EXPECT_EQ(Count(pinringCopyHostToDevice, pinringCopyPageableFallback), 1u);
+  Memory back(100'000);
+  ASSERT_EQ(
+      bed_->driver().MemcpyDtoH(
+          back.data(), reinterpret_cast<CUdeviceptr>(device), back.bytes()),
+      CUDA_SUCCESS);
+  EXPECT_EQ(back.data()[0], std::byte{2});
+  EXPECT_EQ(back.data()[99'999], std::byte{2});
+  EXPECT_EQ(pinringFreeHost(block), cudaSuccess);
+}
+
+TEST_F(CapiCopyTest, WithoutARingMemsetsComeBehindTheLegacyStream) {
+  ASSERT_EQ(pinringConfigure("pinned_limit_bytes=1MiB,promote=off"),
+            cudaSuccess);
+  void* block = nullptr;
+  ASSERT_EQ(pinringMallocHost(&block, 100'000), cudaSuccess);
+  const CUstream stream = bed_->BlockingStream();
+  Gate gate(*bed_);
+  gate.Hold(nullptr);
+  ASSERT_EQ(
+      bed_->driver().LaunchHostFunc(
+          nullptr, [](void* data) { std::memset(data, 2, 100'000); }, block),
+      CUDA_SUCCESS);
+  {
+    After open(kStuck, [&] { gate.Open(); });
+    ASSERT_EQ(pinringMemsetAsync(block, 3, 100'000, stream), cudaSuccess);
+  }
+  gate.Open();
+  Synchronize(stream);
+  Synchronize(nullptr);
+  EXPECT_EQ(static_cast<char*>(block)[99'999], 3);
+  EXPECT_EQ(pinringFreeHost(block), cudaSuccess);
+}
+
 TEST_F(CapiCopyTest, SetDeviceMakesADevicesContextCurrent) {
   EXPECT_EQ(pinringSetDevice(0), cudaSuccess);
   EXPECT_EQ(pinringSetDevice(1000), cudaErrorInvalidDevice);

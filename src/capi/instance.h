@@ -160,6 +160,8 @@ class Instance {
   absl::Status CopyWithoutRing(const Copy& copy, Block* block,
                                Direction direction, CopyOutcome outcome);
   absl::Status CopySlowly(const Copy& copy, Direction direction);
+  // Waits until an operation that is enqueued on the stream now would begin.
+  absl::Status WaitUntilHere(CUstream stream);
   absl::Status RefuseCapture(CUstream stream);
   bool PromoteFor(Block& block, CopyOutcome outcome);
   // What the driver knows about an address; pageable where it knows nothing.
