@@ -301,6 +301,41 @@ TEST_F(CapiCopyTest, WithoutARingMemsetsComeBehindTheLegacyStream) {
   EXPECT_EQ(pinringFreeHost(block), cudaSuccess);
 }
 
+TEST_F(CapiCopyTest, AFreeWaitsForAGraphThatHoldsThePageableBlock) {
+  if (TestsRunNatively()) {
+    GTEST_SKIP() << "SIMULATED ONLY: what a captured copy of pageable memory "
+                    "means is not known";
+  }
+  ASSERT_EQ(pinringConfigure("promote=off"), cudaSuccess);
+  const Driver& driver = bed_->driver();
+  void* block = nullptr;
+  ASSERT_EQ(pinringMallocHost(&block, 100'000), cudaSuccess);
+  void* const device = Device(100'000);
+  const CUstream stream = bed_->NonBlockingStream();
+  ASSERT_EQ(
+      driver.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+      CUDA_SUCCESS);
+  ASSERT_EQ(pinringMemcpyAsync(block, device, 100'000, cudaMemcpyDeviceToHost,
+                               stream),
+            cudaSuccess);
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  ASSERT_EQ(driver.StreamEndCapture(stream, &graph), CUDA_SUCCESS);
+  ASSERT_EQ(driver.GraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
+  Gate gate(*bed_);
+  gate.Hold(stream);
+  ASSERT_EQ(driver.GraphLaunch(exec, stream), CUDA_SUCCESS);
+  CallOnThread free(
+      *bed_, [&] { return static_cast<CUresult>(pinringFreeHost(block)); });
+  EXPECT_TRUE(free.Blocks());
+  gate.Open();
+  EXPECT_EQ(free.result(), CUDA_SUCCESS);
+  Synchronize(stream);
+  EXPECT_TRUE(bed_->machine()->Hazards().empty());
+  EXPECT_EQ(driver.GraphExecDestroy(exec), CUDA_SUCCESS);
+  EXPECT_EQ(driver.GraphDestroy(graph), CUDA_SUCCESS);
+}
+
 TEST_F(CapiCopyTest, SetDeviceMakesADevicesContextCurrent) {
   EXPECT_EQ(pinringSetDevice(0), cudaSuccess);
   EXPECT_EQ(pinringSetDevice(1000), cudaErrorInvalidDevice);

@@ -119,7 +119,8 @@ absl::Status Instance::FreeHost(void* pointer) {
         engine_.WaitForHost(begin, static_cast<size_t>(end - begin));
         // The engine knows nothing of copies that went past it.
         if (host_page_tables_.load(std::memory_order_relaxed) ==
-            HostPageTables::kYes) {
+                HostPageTables::kYes ||
+            copies_past_engine_.load(std::memory_order_relaxed)) {
           contexts_.SynchronizeAll().IgnoreError();
         }
       },

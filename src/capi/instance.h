@@ -200,6 +200,10 @@ class Instance {
   HostMemory memory_;
   ThreadParking parking_;
   std::atomic<bool> ring_refusal_counted_{false};
+  // Whether copies of staged blocks were left to the driver that may still be
+  // to come when the call is over: nodes of graphs that the block was not
+  // promoted for. The engine knows nothing of them.
+  std::atomic<bool> copies_past_engine_{false};
   // What DevicesUseHostPageTables found, once a staged block was copied.
   enum class HostPageTables : uint8_t { kNotAsked, kNo, kYes };
   std::atomic<HostPageTables> host_page_tables_{HostPageTables::kNotAsked};

@@ -306,6 +306,7 @@ absl::Status Instance::CopyWithoutRing(const Copy& copy, Block* block,
   }
   // What a captured copy of pageable memory means is the driver's to say.
   if (outcome == CopyOutcome::kCapturing) {
+    copies_past_engine_.store(true, std::memory_order_relaxed);
     return CopyNatively(copy, UsageDirection(direction),
                         CopyPath::kPageableFallback);
   }
