@@ -336,6 +336,19 @@ TEST_F(CapiCopyTest, AFreeWaitsForAGraphThatHoldsThePageableBlock) {
   EXPECT_EQ(driver.GraphDestroy(graph), CUDA_SUCCESS);
 }
 
+TEST_F(CapiCopyTest, ABlockWhoseUnregistrationFailsOnceIsUnregistered) {
+  if (TestsRunNatively()) {
+    GTEST_SKIP() << "SIMULATED ONLY: a real driver cannot be told to fail";
+  }
+  const size_t before = bed_->machine()->PinnedBytes();
+  void* block = nullptr;
+  ASSERT_EQ(pinringMallocHost(&block, kMiB), cudaSuccess);
+  ASSERT_EQ(pinringPromote(block), cudaSuccess);
+  bed_->machine()->InjectFault({"cuMemHostUnregister", 0, CUDA_ERROR_UNKNOWN});
+  EXPECT_EQ(pinringFreeHost(block), cudaSuccess);
+  EXPECT_EQ(bed_->machine()->PinnedBytes(), before);
+}
+
 TEST_F(CapiCopyTest, SetDeviceMakesADevicesContextCurrent) {
   EXPECT_EQ(pinringSetDevice(0), cudaSuccess);
   EXPECT_EQ(pinringSetDevice(1000), cudaErrorInvalidDevice);

@@ -338,9 +338,13 @@ absl::Status HostMemory::FreeStaged(
   absl::Status result = absl::OkStatus();
   UsageKind kind = UsageKind::kStaged;
   if (block.promoted()) {
-    // Waits for the device, as freeing pinned memory does.
-    result = CudaStatus(driver_.MemHostUnregister(pages.base),
-                        "cuMemHostUnregister");
+    // Waits for the device, as freeing pinned memory does. Asked again where it
+    // is refused: an error that comes twice is that of a lost context, whose
+    // registrations are gone. Any other would leave the address registered, and
+    // the driver would take the next block there for the old pages.
+    CUresult code = driver_.MemHostUnregister(pages.base);
+    if (code != CUDA_SUCCESS) code = driver_.MemHostUnregister(pages.base);
+    result = CudaStatus(code, "cuMemHostUnregister");
     kind = UsageKind::kPromoted;
   }
   if (auto status = map_.Erase(&block); !status.ok()) return status;
