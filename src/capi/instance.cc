@@ -33,12 +33,13 @@ absl::StatusOr<copy::KernelSet> ChooseKernels(absl::string_view option) {
 }
 
 EngineOptions MakeEngineOptions(const Options& options,
-                                const copy::KernelSet& kernels) {
+                                const copy::KernelSet& kernels,
+                                const InstanceThreads& threads) {
   EngineOptions engine;
   engine.ring_bytes = options.ring_bytes;
   engine.division.slot_bytes = options.slot_bytes;
   engine.division.slots_per_stream = options.slots_per_stream;
-  engine.movers = static_cast<int>(options.movers);
+  engine.movers = threads.movers ? static_cast<int>(options.movers) : -1;
   engine.kernels = kernels;
   return engine;
 }
@@ -46,7 +47,8 @@ EngineOptions MakeEngineOptions(const Options& options,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Instance>> Instance::Create(
-    const Driver* driver, const Options& options, AddressMap* blocks) {
+    const Driver* driver, const Options& options, AddressMap* blocks,
+    const InstanceThreads& threads) {
   auto kernels = ChooseKernels(options.kernel);
   if (!kernels.ok()) return kernels.status();
   const uint64_t slots =
@@ -57,13 +59,14 @@ absl::StatusOr<std::unique_ptr<Instance>> Instance::Create(
         " slots do not fit into PINRING_RING_BYTES=", options.ring_bytes));
   }
   auto instance = std::unique_ptr<Instance>(
-      new Instance(driver, options, *kernels, blocks));
+      new Instance(driver, options, *kernels, blocks, threads));
   if (options.verbose) instance->SayOptions(*kernels);
   return instance;
 }
 
 Instance::Instance(const Driver* driver, const Options& options,
-                   const copy::KernelSet& kernels, AddressMap* blocks)
+                   const copy::KernelSet& kernels, AddressMap* blocks,
+                   const InstanceThreads& threads)
     : options_(options),
       driver_(*driver),
       own_category_(
@@ -75,9 +78,9 @@ Instance::Instance(const Driver* driver, const Options& options,
                .small_pool_bytes = options.small_pool_bytes},
               driver, &ledger_, &budget_, blocks, this),
       engine_(
-          MakeEngineOptions(options, kernels),
+          MakeEngineOptions(options, kernels, threads),
           {.driver = driver,
-           .parking = &parking_,
+           .parking = threads.parking != nullptr ? threads.parking : &parking_,
            .charge_ring = [this](size_t bytes) { return ChargeRing(bytes); },
            .release_ring = [this](size_t bytes) { ReleaseRing(bytes); }}) {}
 

@@ -38,13 +38,22 @@
 
 namespace pinring {
 
+// How an instance waits, and whether its movers are threads of its own: what a
+// test replaces that runs an instance under a scheduler and steps the movers
+// itself.
+struct InstanceThreads {
+  Parking* parking = nullptr;  // outlives the instance; null: the real clock
+  bool movers = true;
+};
+
 class Instance {
  public:
   // The driver and the map of blocks, which it may share with others, outlive
   // the instance. Makes no context and pins nothing.
   // Errors: kInvalidArgument, for options that contradict each other.
   static absl::StatusOr<std::unique_ptr<Instance>> Create(
-      const Driver* driver, const Options& options, AddressMap* blocks);
+      const Driver* driver, const Options& options, AddressMap* blocks,
+      const InstanceThreads& threads = {});
   // Rows of a copy, and how they lie at each end.
   struct Rows {
     uint64_t width = 0;
@@ -148,7 +157,8 @@ class Instance {
 
  private:
   Instance(const Driver* driver, const Options& options,
-           const copy::KernelSet& kernels, AddressMap* blocks);
+           const copy::KernelSet& kernels, AddressMap* blocks,
+           const InstanceThreads& threads);
 
   absl::Status CopyBlock(const Copy& copy);
   absl::Status FillBlock(const Fill& fill, Block& block);
