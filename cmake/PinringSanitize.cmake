@@ -12,3 +12,12 @@ if(PINRING_SANITIZE)
     add_compile_options(-fno-sanitize-recover=all)
   endif()
 endif()
+
+# Everything tells the fuzzer which way it went; only the fuzzer has libFuzzer's main function.
+if(PINRING_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "PINRING_FUZZ wants clang and its libFuzzer (Debian: libclang-rt-dev)")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
+  add_link_options(-fsanitize=fuzzer-no-link)
+endif()
