@@ -351,6 +351,7 @@ absl::Status Instance::CopySlowly(const Copy& copy, Direction direction) {
 // the legacy stream's work, or the legacy one behind others', only from the
 // next operation on.
 absl::Status Instance::WaitUntilHere(CUstream stream) {
+  const RelaxedCapture relaxed(driver_);
   CUevent here = nullptr;
   auto status = CudaStatus(driver_.EventCreate(&here, CU_EVENT_DISABLE_TIMING),
                            "cuEventCreate");
