@@ -18,6 +18,7 @@
 
 #include <cuda.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -69,11 +70,27 @@ struct Context {
 };
 
 // What belongs to a calling thread (in scheduled mode, a caller).
+// A thread's contexts; the last one is current, and may be null. Without a
+// destructor: a program's static ones may make calls when the thread's are
+// over.
+class ContextStack {
+ public:
+  bool empty() const { return size_ == 0; }
+  bool full() const { return size_ == contexts_.size(); }
+  Context* back() const { return contexts_[size_ - 1]; }
+  void push_back(Context* context) { contexts_[size_++] = context; }
+  void pop_back() { --size_; }
+
+ private:
+  std::array<Context*, 128> contexts_ = {};
+  size_t size_ = 0;
+};
+
 struct ThreadState {
   uint64_t machine = 0;
   uint64_t caller = 0;
-  uint64_t number = 0;            // unique in the process
-  std::vector<Context*> current;  // the last is; may hold null
+  uint64_t number = 0;  // unique in the process
+  ContextStack current;
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 };
 

@@ -267,7 +267,9 @@ CUresult Model::CtxPushCurrent(CUcontext handle) {
   auto* context = reinterpret_cast<Context*>(handle);
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (!context->active) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-  Thread().current.push_back(context);
+  ThreadState& thread = Thread();
+  if (thread.current.full()) return CUDA_ERROR_OUT_OF_MEMORY;
+  thread.current.push_back(context);
   return CUDA_SUCCESS;
 }
 

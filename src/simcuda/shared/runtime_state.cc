@@ -121,6 +121,12 @@ cudaError_t ResetThreadDevice(const DriverTable& driver) {
       code != cudaSuccess) {
     return code;
   }
+  // Also one that somebody else has made is known by it afterwards.
+  CUcontext context = nullptr;
+  if (const cudaError_t code = PrimaryContext(driver, device, &context);
+      code != cudaSuccess) {
+    return code;
+  }
   const CUresult code = driver.DevicePrimaryCtxReset(device);
   if (code != CUDA_SUCCESS) return Error(code);
   absl::MutexLock lock(&mutex);
