@@ -177,6 +177,7 @@ class Instance {
   // What the driver knows about an address; pageable where it knows nothing.
   enum class Memory : uint8_t { kPageable, kDevice, kOther };
   absl::StatusOr<Memory> Classify(const void* pointer);
+  absl::Status CheckKnown(const Copy& copy, Direction direction);
   // Hands a copy of a staged block to the driver, for which the block is
   // pageable memory.
   absl::Status CopyAsPageable(const Copy& copy, Direction direction,

@@ -233,10 +233,29 @@ absl::StatusOr<Instance::Memory> Instance::Classify(const void* pointer) {
   return type == CU_MEMORYTYPE_DEVICE ? Memory::kDevice : Memory::kOther;
 }
 
+// With unified addressing the addresses say what a copy is. But an end that the
+// kind says is the device's has to be memory that CUDA knows, as natively.
+absl::Status Instance::CheckKnown(const Copy& copy, Direction direction) {
+  const bool in = direction == Direction::kHostToDevice;
+  const void* const other = in ? copy.dst : copy.src;
+  if (copy.kind != cudaMemcpyDeviceToDevice &&
+      copy.kind != (in ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost)) {
+    return absl::OkStatus();
+  }
+  const auto memory = Classify(other);
+  if (!memory.ok()) return memory.status();
+  if (*memory != Memory::kPageable) return absl::OkStatus();
+  return InvalidValue(absl::StrCat("the direction says that ",
+                                   AddressText(other),
+                                   " is device memory, but CUDA does not know "
+                                   "it"));
+}
+
 absl::Status Instance::CopyStaged(const Copy& copy, Block* block,
                                   Direction direction) {
   const CopyDirection counted = UsageDirection(direction);
   if (block != nullptr && block->promoted()) {
+    if (auto status = CheckKnown(copy, direction); !status.ok()) return status;
     return CopyNatively(copy, counted, CopyPath::kPromoted);
   }
   if (auto status = CheckProcess(); !status.ok()) return status;
@@ -264,6 +283,9 @@ absl::Status Instance::CopyStaged(const Copy& copy, Block* block,
                      result->slot_wait_nanos);
       return absl::OkStatus();
     case CopyOutcome::kNotDevice:
+      if (auto status = CheckKnown(copy, direction); !status.ok()) {
+        return status;
+      }
       return CopyNatively(copy, CopyDirection::kHostToHost, CopyPath::kPassed);
     default:
       return CopyWithoutRing(copy, block, direction, result->outcome);
