@@ -54,12 +54,21 @@
 
 // --- What all of them need -------------------------------------------------
 
+// Returns a code of pinring's. Where it is an error it is the newest, so that
+// an error of the runtime's, where there is one, always came later.
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Ours)(cudaError_t error) {
+  if (error != cudaSuccess) (void)cudaGetLastError();
+  return error;
+}
+
 // The runtime keeps a current device of its own, and makes its context current
 // when it needs it.
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(UseDevice)(void) {
   int device = 0;
   const cudaError_t error = cudaGetDevice(&device);
-  return error != cudaSuccess ? error : pinringSetDevice(device);
+  return error != cudaSuccess
+             ? error
+             : PINRING_COMPAT_NAME(Ours)(pinringSetDevice(device));
 }
 
 // Whether either pointer is into a staged block.
@@ -74,7 +83,9 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Pin)(const void* pointer) {
   cudaError_t error = cudaSuccess;
   if (pinringGetBlockKind(pointer) != pinringBlockStaged) return cudaSuccess;
   error = PINRING_COMPAT_NAME(UseDevice)();
-  return error != cudaSuccess ? error : pinringPromote((void*)pointer);
+  return error != cudaSuccess
+             ? error
+             : PINRING_COMPAT_NAME(Ours)(pinringPromote((void*)pointer));
 }
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(PinBoth)(const void* first,
                                                      const void* second) {
@@ -89,9 +100,11 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Finish)(cudaError_t error) {
                               : cudaStreamSynchronize(cudaStreamPerThread);
 }
 #define PINRING_COMPAT_CALL(function, ...) \
-  PINRING_COMPAT_NAME(Finish)(function##Async(__VA_ARGS__, cudaStreamPerThread))
+  PINRING_COMPAT_NAME(Finish)              \
+  (PINRING_COMPAT_NAME(Ours)(function##Async(__VA_ARGS__, cudaStreamPerThread)))
 #else
-#define PINRING_COMPAT_CALL(function, ...) function(__VA_ARGS__)
+#define PINRING_COMPAT_CALL(function, ...) \
+  PINRING_COMPAT_NAME(Ours)(function(__VA_ARGS__))
 #endif
 
 // --- Memory ----------------------------------------------------------------
@@ -100,7 +113,9 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(HostAlloc)(void** pointer,
                                                        size_t bytes,
                                                        unsigned int flags) {
   const cudaError_t error = PINRING_COMPAT_NAME(UseDevice)();
-  return error != cudaSuccess ? error : pinringHostAlloc(pointer, bytes, flags);
+  return error != cudaSuccess ? error
+                              : PINRING_COMPAT_NAME(Ours)(
+                                    pinringHostAlloc(pointer, bytes, flags));
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MallocHost)(
@@ -118,7 +133,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MallocHost)(
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(FreeHost)(void* pointer) {
   return pinringGetBlockKind(pointer) != pinringBlockNone
-             ? pinringFreeHost(pointer)
+             ? PINRING_COMPAT_NAME(Ours)(pinringFreeHost(pointer))
              : cudaFreeHost(pointer);
 }
 
@@ -128,33 +143,36 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(HostRegister)(void* pointer,
                                                           unsigned int flags) {
   const cudaError_t error = PINRING_COMPAT_NAME(UseDevice)();
   return error != cudaSuccess ? error
-                              : pinringHostRegister(pointer, bytes, flags);
+                              : PINRING_COMPAT_NAME(Ours)(
+                                    pinringHostRegister(pointer, bytes, flags));
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(HostUnregister)(void* pointer) {
   return pinringGetBlockKind(pointer) != pinringBlockNone
-             ? pinringHostUnregister(pointer)
+             ? PINRING_COMPAT_NAME(Ours)(pinringHostUnregister(pointer))
              : cudaHostUnregister(pointer);
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(HostGetDevicePointer)(
     void** device_pointer, void* pointer, unsigned int flags) {
   return pinringGetBlockKind(pointer) != pinringBlockNone
-             ? pinringHostGetDevicePointer(device_pointer, pointer, flags)
+             ? PINRING_COMPAT_NAME(Ours)(
+                   pinringHostGetDevicePointer(device_pointer, pointer, flags))
              : cudaHostGetDevicePointer(device_pointer, pointer, flags);
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(HostGetFlags)(unsigned int* flags,
                                                           void* pointer) {
   return pinringGetBlockKind(pointer) != pinringBlockNone
-             ? pinringHostGetFlags(flags, pointer)
+             ? PINRING_COMPAT_NAME(Ours)(pinringHostGetFlags(flags, pointer))
              : cudaHostGetFlags(flags, pointer);
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(PointerGetAttributes)(
     struct cudaPointerAttributes* attributes, const void* pointer) {
   return pinringGetBlockKind(pointer) != pinringBlockNone
-             ? pinringPointerGetAttributes(attributes, pointer)
+             ? PINRING_COMPAT_NAME(Ours)(
+                   pinringPointerGetAttributes(attributes, pointer))
              : cudaPointerGetAttributes(attributes, pointer);
 }
 
@@ -170,9 +188,10 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy)(void* dst, const void* src,
   error = PINRING_COMPAT_NAME(UseDevice)();
   if (error != cudaSuccess) return error;
 #if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
-  return pinringCopy(dst, src, bytes, kind, cudaStreamPerThread);
+  return PINRING_COMPAT_NAME(Ours)(
+      pinringCopy(dst, src, bytes, kind, cudaStreamPerThread));
 #else
-  return pinringMemcpy(dst, src, bytes, kind);
+  return PINRING_COMPAT_NAME(Ours)(pinringMemcpy(dst, src, bytes, kind));
 #endif
 }
 
@@ -185,8 +204,8 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyAsync)(
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
   if (error != cudaSuccess) return error;
-  return pinringMemcpyAsync(dst, src, bytes, kind,
-                            PINRING_COMPAT_STREAM(stream));
+  return PINRING_COMPAT_NAME(Ours)(
+      pinringMemcpyAsync(dst, src, bytes, kind, PINRING_COMPAT_STREAM(stream)));
 }
 
 // --- 2D and 3D copies ------------------------------------------------------
@@ -215,8 +234,9 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DAsync)(
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
   if (error != cudaSuccess) return error;
-  return pinringMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, height,
-                              kind, PINRING_COMPAT_STREAM(stream));
+  return PINRING_COMPAT_NAME(Ours)(
+      pinringMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, height, kind,
+                           PINRING_COMPAT_STREAM(stream)));
 }
 
 // Whether pinring copies the box: between addresses, or an address and an array
@@ -245,7 +265,8 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3DAsync)(
   error = PINRING_COMPAT_NAME(UseDevice)();
   if (error != cudaSuccess) return error;
   if (PINRING_COMPAT_NAME(BoxIsOurs)(copy)) {
-    return pinringMemcpy3DAsync(copy, PINRING_COMPAT_STREAM(stream));
+    return PINRING_COMPAT_NAME(Ours)(
+        pinringMemcpy3DAsync(copy, PINRING_COMPAT_STREAM(stream)));
   }
   error = PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
   return error != cudaSuccess ? error : cudaMemcpy3DAsync(copy, stream);
@@ -291,8 +312,9 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DToArrayAsync)(
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
   if (error != cudaSuccess) return error;
-  return pinringMemcpy2DToArrayAsync(dst, x, y, src, src_pitch, width, height,
-                                     kind, PINRING_COMPAT_STREAM(stream));
+  return PINRING_COMPAT_NAME(Ours)(
+      pinringMemcpy2DToArrayAsync(dst, x, y, src, src_pitch, width, height,
+                                  kind, PINRING_COMPAT_STREAM(stream)));
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DFromArray)(
@@ -320,8 +342,9 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DFromArrayAsync)(
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
   if (error != cudaSuccess) return error;
-  return pinringMemcpy2DFromArrayAsync(dst, dst_pitch, src, x, y, width, height,
-                                       kind, PINRING_COMPAT_STREAM(stream));
+  return PINRING_COMPAT_NAME(Ours)(
+      pinringMemcpy2DFromArrayAsync(dst, dst_pitch, src, x, y, width, height,
+                                    kind, PINRING_COMPAT_STREAM(stream)));
 }
 
 // --- Memsets ---------------------------------------------------------------
@@ -346,7 +369,8 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemsetAsync)(
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
   if (error != cudaSuccess) return error;
-  return pinringMemsetAsync(dst, value, bytes, PINRING_COMPAT_STREAM(stream));
+  return PINRING_COMPAT_NAME(Ours)(
+      pinringMemsetAsync(dst, value, bytes, PINRING_COMPAT_STREAM(stream)));
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset2D)(void* dst, size_t pitch,
@@ -370,8 +394,8 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset2DAsync)(
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
   if (error != cudaSuccess) return error;
-  return pinringMemset2DAsync(dst, pitch, value, width, height,
-                              PINRING_COMPAT_STREAM(stream));
+  return PINRING_COMPAT_NAME(Ours)(pinringMemset2DAsync(
+      dst, pitch, value, width, height, PINRING_COMPAT_STREAM(stream)));
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset3D)(
@@ -394,8 +418,8 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset3DAsync)(
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
   if (error != cudaSuccess) return error;
-  return pinringMemset3DAsync(dst, value, extent,
-                              PINRING_COMPAT_STREAM(stream));
+  return PINRING_COMPAT_NAME(Ours)(
+      pinringMemset3DAsync(dst, value, extent, PINRING_COMPAT_STREAM(stream)));
 }
 
 // --- Errors ----------------------------------------------------------------
@@ -404,12 +428,12 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset3DAsync)(
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GetLastError)(void) {
   const cudaError_t ours = pinringGetLastError();
   const cudaError_t theirs = cudaGetLastError();
-  return ours != cudaSuccess ? ours : theirs;
+  return theirs != cudaSuccess ? theirs : ours;
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(PeekAtLastError)(void) {
-  const cudaError_t ours = pinringPeekAtLastError();
-  return ours != cudaSuccess ? ours : cudaPeekAtLastError();
+  const cudaError_t theirs = cudaPeekAtLastError();
+  return theirs != cudaSuccess ? theirs : pinringPeekAtLastError();
 }
 
 // --- Copies whose blocks are pinned first ----------------------------------
@@ -728,9 +752,9 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(CopyBatch)(
     if (attribute + 1 < attribute_count && indices[attribute + 1] == i) {
       ++attribute;
     }
-    error = pinringCopyAsync(
+    error = PINRING_COMPAT_NAME(Ours)(pinringCopyAsync(
         dsts[i], srcs[i], sizes[i], cudaMemcpyDefault,
-        (enum pinringAccess)attributes[attribute].srcAccessOrder, stream);
+        (enum pinringAccess)attributes[attribute].srcAccessOrder, stream));
     if (error != cudaSuccess && failed != NULL) *failed = i;
   }
   return error;

@@ -183,6 +183,14 @@ TEST_F(CompatTest, LastErrorsOfBothAreReportedOnce) {
   EXPECT_EQ(cudaMalloc(&block, size_t{1} << 60), cudaErrorMemoryAllocation);
   EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
   EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+  // The newest of several is the one, whoever's it is.
+  EXPECT_EQ(cudaMallocHost(&block, SIZE_MAX), cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudaSetDevice(77), cudaErrorInvalidDevice);
+  EXPECT_EQ(cudaPeekAtLastError(), cudaErrorInvalidDevice);
+  EXPECT_EQ(cudaMallocHost(&block, SIZE_MAX), cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudaPeekAtLastError(), cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
 TEST_F(CompatTest, RowsAndBoxesGoThroughTheRing) {
