@@ -441,6 +441,49 @@ TEST_F(CoreTest, AFillThatWasNotEnqueuedWritesNothingAndHoldsNobody) {
   EXPECT_TRUE(core_->idle());
 }
 
+// The calls of all transfers of a stream have to fit into the driver's queue.
+TEST_F(CoreTest, AStreamsTransfersTogetherFitIntoTheQueue) {
+  Make(Options(1, 2));
+  std::vector<std::byte> host(kChunk * 100);
+  std::vector<std::shared_ptr<Transfer>> all;
+  TransferRequest request;
+  request.host = host.data();
+  request.shape = Shape::Flat(host.size());
+  const StreamKey stream{this, 1};
+  Core::Published last;
+  while ((last = core_->Publish(stream, request)).transfer != nullptr)
+    all.push_back(last.transfer);
+  EXPECT_EQ(last.refusal, Core::Refusal::kQueueFull);
+  EXPECT_EQ(last.places, 201u);
+  EXPECT_EQ(all.size(), Core::kQueuePlaces / 201);
+  EXPECT_EQ(core_->PlacesTaken(stream, 0), all.size() * 201);
+  // One chunk fits still; what waits anyway, and another stream's, do.
+  request.shape = Shape::Flat(kChunk);
+  EXPECT_NE(core_->Publish(stream, request).transfer, nullptr);
+  EXPECT_NE(core_->Publish(StreamKey{this, 2}, request).transfer, nullptr);
+  request.shape = Shape::Flat(host.size());
+  request.waits = true;
+  EXPECT_NE(core_->Publish(stream, request).transfer, nullptr);
+  request.waits = false;
+  // More than ever fits.
+  std::vector<std::byte> much(kChunk * 500);
+  request.host = much.data();
+  request.shape = Shape::Flat(much.size());
+  EXPECT_EQ(core_->Publish(StreamKey{this, 2}, request).refusal,
+            Core::Refusal::kTooDeep);
+  // The first is over.
+  request.host = host.data();
+  request.shape = Shape::Flat(host.size());
+  flags_[all[0]->line].ready = all[0]->number;
+  std::vector<std::byte> device(host.size());
+  for (uint32_t chunk = 0; chunk < all[0]->chunks; ++chunk) {
+    MoveAll();
+    ASSERT_TRUE(Copy(*all[0], chunk, device));
+  }
+  EXPECT_EQ(core_->PlacesTaken(stream, 0), (all.size() - 1) * 201 + 3 + 201);
+  EXPECT_EQ(core_->ChunksDone(stream), all[0]->LastSequence());
+}
+
 TEST_F(CoreTest, LosingAContextLosesItsTransfersOnly) {
   Make(Options(1, 2));
   std::vector<std::byte> host = Random(kChunk);

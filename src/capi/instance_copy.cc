@@ -238,6 +238,7 @@ absl::StatusOr<Instance::Memory> Instance::Classify(const void* pointer) {
 absl::Status Instance::CheckKnown(const Copy& copy, Direction direction) {
   const bool in = direction == Direction::kHostToDevice;
   const void* const other = in ? copy.dst : copy.src;
+  if (copy.array.has_value()) return absl::OkStatus();
   if (copy.kind != cudaMemcpyDeviceToDevice &&
       copy.kind != (in ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost)) {
     return absl::OkStatus();

@@ -28,6 +28,15 @@ Core::Core(const CoreOptions& options, std::byte* ring, FlagLine* lines)
   }
 }
 
+namespace {
+
+size_t Places(const TransferRequest& request, uint64_t chunks) {
+  if (request.fill.has_value()) return 1;
+  return static_cast<size_t>(request.prefilled ? 2 : 2 * chunks + 1);
+}
+
+}  // namespace
+
 // --- Publishing
 // -----------------------------------------------------------------------------------------------------
 
@@ -66,11 +75,17 @@ Core::Published Core::Publish(const StreamKey& stream,
   const uint64_t chunks = cut.chunks;
   if (request.prefilled && (chunks != 1 || !UseOver(group->last[group->next])))
     return give_up(Refusal::kNoSlot);
-  if (!request.idle && !request.waits && options_.division.slot_bytes == 0 &&
-      chunks > MaxChunks(streams)) {
-    return give_up(Refusal::kTooDeep);
-  }
   if (chunks > (uint64_t{1} << 30)) return give_up(Refusal::kTooDeep);
+  const size_t places = Places(request, chunks);
+  if (!request.idle && !request.waits) {
+    if (places > kQueuePlaces ||
+        (options_.division.slot_bytes == 0 && chunks > MaxChunks(streams))) {
+      return give_up(Refusal::kTooDeep);
+    }
+    if (owner->places + places > kQueuePlaces) {
+      return Published{nullptr, Refusal::kQueueFull, places};
+    }
+  }
 
   auto transfer = std::make_shared<Transfer>();
   transfer->direction = request.direction;
@@ -84,6 +99,7 @@ Core::Published Core::Publish(const StreamKey& stream,
   transfer->prefilled = request.prefilled;
   transfer->reads_early = early;
   transfer->fill = request.fill;
+  transfer->places = places;
   transfer->line = owner->line;
   Line& line = lines_[owner->line];
   transfer->number = ++line.transfers;
@@ -97,6 +113,7 @@ Core::Published Core::Publish(const StreamKey& stream,
 
   owner->queue.push_back(transfer);
   owner->early += transfer->reads_early ? 1 : 0;
+  owner->places += places;
   if (fresh != nullptr) {
     free_lines_.pop_back();
     line_owners_[owner->line] = owner;
@@ -246,6 +263,30 @@ void Core::GiveGroup(const Group& group) {
   for (const Slot& slot : group.slots) arena_.Give(slot);
 }
 
+size_t Core::PlacesTaken(const StreamKey& stream, uint64_t now_nanos) {
+  Owner* const owner = FindOwner(stream);
+  if (owner == nullptr) return 0;
+  ObserveOwner(*owner, now_nanos);
+  return owner->places;
+}
+
+Sequence Core::ChunksDone(const StreamKey& stream) const {
+  const Owner* const owner = FindOwner(stream);
+  return owner == nullptr
+             ? Sequence{0}
+             : flags_[owner->line].done.load(std::memory_order_acquire);
+}
+
+void Core::NoteStandstill(const StreamKey& stream) {
+  if (Owner* const owner = FindOwner(stream))
+    owner->standstill = ChunksDone(stream);
+}
+
+bool Core::StandsStill(const StreamKey& stream) const {
+  const Owner* const owner = FindOwner(stream);
+  return owner != nullptr && owner->standstill == ChunksDone(stream);
+}
+
 void Core::FinishPrefill(Transfer& transfer) {
   if (transfer.lost) return;
   transfer.permitted = 1;
@@ -362,6 +403,7 @@ bool Core::Retire(Owner& owner) {
       break;  // its permission is still to be raised past skipped chunks
     owner.queue.front()->retired = true;
     owner.early -= owner.queue.front()->reads_early ? 1 : 0;
+    owner.places -= owner.queue.front()->places;
     owner.queue.pop_front();
     --owner.permit_at;
     --outstanding_;

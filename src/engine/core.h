@@ -77,11 +77,21 @@ struct Move {
 
 class Core {
  public:
-  enum class Refusal { kNone, kNoSlot, kTooDeep };
+  enum class Refusal {
+    kNone,
+    kNoSlot,
+    kTooDeep,    // the driver's queue never has room for so many chunks
+    kQueueFull,  // not for `places` more, until earlier transfers are over
+  };
   struct Published {
     std::shared_ptr<Transfer> transfer;  // null where refused
     Refusal refusal = Refusal::kNone;
+    size_t places = 0;
   };
+  // How many of the driver's calls a stream's transfers may take that have not
+  // retired. About 1,020 fit before a call blocks, perhaps behind a gate that
+  // the caller itself is to open.
+  static constexpr size_t kQueuePlaces = 1000;
 
   // ring and lines (options.lines of them, each counter at first_sequence)
   // outlive the core.
@@ -94,6 +104,12 @@ class Core {
   // meanwhile.
   [[nodiscard]] Published Publish(const StreamKey& stream,
                                   const TransferRequest& request);
+  // The places that the stream's transfers take, and how far it has come.
+  [[nodiscard]] size_t PlacesTaken(const StreamKey& stream, uint64_t now_nanos);
+  [[nodiscard]] Sequence ChunksDone(const StreamKey& stream) const;
+  // The stream was seen to stand still; whether it still stands where it did.
+  void NoteStandstill(const StreamKey& stream);
+  [[nodiscard]] bool StandsStill(const StreamKey& stream) const;
   // The caller has filled the chunk of a prefilled transfer.
   void FinishPrefill(Transfer& transfer);
   // A driver call failed after `enqueued_chunks` copies were accepted: the
@@ -154,7 +170,10 @@ class Core {
     // that has chunks to permit.
     std::deque<std::shared_ptr<Transfer>> queue;
     size_t permit_at = 0;
-    size_t early = 0;       // how many of them read their source early
+    size_t early = 0;   // how many of them read their source early
+    size_t places = 0;  // that they take in the driver's queue
+    // How far the stream had come when it was seen to stand still.
+    std::optional<Sequence> standstill;
     size_t last_group = 0;  // of the transfer published last
     bool detached =
         false;  // no longer found by its key: its last transfer can never end

@@ -58,6 +58,11 @@ CUstreamBatchMemOpParams WaitOperation(CUdeviceptr address, Sequence value) {
   return operation;
 }
 
+absl::Status RingWasLost() {
+  return CudaStatus(CUDA_ERROR_CONTEXT_IS_DESTROYED,
+                    "the context that pins the ring was reset during a copy");
+}
+
 }  // namespace
 
 // Makes a context current, and internal calls legal while another stream of the
@@ -311,8 +316,7 @@ absl::StatusOr<const Engine::Context*> Engine::FindContextAndRing() {
     if (!context.ok() || *context != nullptr) return context;
     LoseRing(ring);
   }
-  return CudaStatus(CUDA_ERROR_CONTEXT_IS_DESTROYED,
-                    "the context that pins the ring was reset meanwhile");
+  return RingWasLost();
 }
 
 // Null where the ring is not pinned any more. Asks the driver only in contexts
@@ -572,21 +576,26 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request,
   Core::Published published;
   {
     absl::MutexLock lock(&mutex_);
-    if (core_->ring() != context.ring->bytes()) {
-      return CudaStatus(CUDA_ERROR_CONTEXT_IS_DESTROYED,
-                        "the context that pins the ring was reset just now");
-    }
+    const auto ring_lost = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return core_->ring() != context.ring->bytes();
+    };
+    if (ring_lost()) return RingWasLost();
     published = core_->Publish(key, wanted);
     if (published.transfer == nullptr && wanted.prefilled) {
       wanted.prefilled = false;
       published = core_->Publish(key, wanted);
     }
+    while (published.refusal == Core::Refusal::kQueueFull &&
+           AwaitPlaces(key, published.places)) {
+      if (ring_lost()) return RingWasLost();
+      published = core_->Publish(key, wanted);
+    }
     if (published.transfer != nullptr && !wanted.prefilled) published_.Signal();
   }
   if (published.transfer == nullptr) {
-    return CopyResult{published.refusal == Core::Refusal::kTooDeep
-                          ? CopyOutcome::kTooDeep
-                          : CopyOutcome::kNoSlot};
+    return CopyResult{published.refusal == Core::Refusal::kNoSlot
+                          ? CopyOutcome::kNoSlot
+                          : CopyOutcome::kTooDeep};
   }
   const std::shared_ptr<Transfer>& transfer = published.transfer;
 
@@ -634,6 +643,33 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request,
     if (!status.ok()) return status;
   }
   return result;
+}
+
+// Natively a call blocks when the queue is full. Here it must not if the caller
+// itself is to open the gate that holds the stream, and nobody can know that:
+// a stream that stands still for so long is taken to be held.
+bool Engine::AwaitPlaces(const StreamKey& key, size_t places) {
+  constexpr uint64_t kStandstillNanos = 500'000'000;
+  uint64_t since = around_.parking->NowNanos();
+  if (since == 0) return false;  // no clock, no waiting
+  Sequence done = core_->ChunksDone(key);
+  for (;;) {
+    const uint64_t now = around_.parking->NowNanos();
+    if (core_->PlacesTaken(key, now) + places <= Core::kQueuePlaces)
+      return true;
+    if (core_->StandsStill(key)) return false;
+    if (const Sequence next = core_->ChunksDone(key); next != done) {
+      done = next;
+      since = now;
+    }
+    if (now - since > kStandstillNanos) {
+      core_->NoteStandstill(key);
+      return false;
+    }
+    around_.parking->Await(
+        mutex_, "room in the stream's queue", [] { return false; },
+        kProbeNanos);
+  }
 }
 
 // The way of the data, host to device: the stream says that it got here

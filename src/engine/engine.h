@@ -185,6 +185,10 @@ class Engine {
                                              const Context& context,
                                              const StreamKey& key, bool idle,
                                              bool non_blocking);
+  // Waits until the stream's queue has room for `places` more, as long as the
+  // stream moves on. False where it does not.
+  bool AwaitPlaces(const StreamKey& key, size_t places)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The driver's copy of a chunk between its slot and the device.
   absl::Status CopySlot(const CopyRequest& request, const Context& context,
                         const Transfer& transfer, uint32_t chunk) const;

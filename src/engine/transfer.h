@@ -55,6 +55,7 @@ struct Transfer {
   uint64_t bytes = 0;  // of the shape
   Cut cut;             // of its packed bytes
   uint32_t chunks = 0;
+  size_t places = 0;  // that its calls take in the driver's queue
   const void* context = nullptr;
   uint32_t line = 0;
   Sequence number = 0;      // of the line's transfers

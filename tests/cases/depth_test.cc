@@ -154,6 +154,75 @@ TEST_F(DepthTest, FourHundredSlotsWorthAreQueuedBehindAGate) {
   }
 }
 
+// Together they are more than the driver's queue takes: what no longer fits is
+// pinned in place, where natively nothing blocks either.
+TEST_F(DepthTest, SeveralLargeCopiesAreQueuedBehindAGate) {
+  const size_t bytes = Sized(size_t{100} << 20, size_t{2} << 20);
+  constexpr size_t kCopies = 12;
+  for (const bool out : {false, true}) {
+    SCOPED_TRACE(out ? "to the host" : "to the device");
+    Start(TestsRunNatively() ? "" : "ring_bytes=1MiB,small_limit_bytes=0");
+    const CUstream stream = bed().NonBlockingStream();
+    const uint64_t seed = NewSeed();
+    Staged([&](PinnedApi& api, Observed& observed) {
+      Device device(*this, bytes);
+      if (out) device.Upload(seed);
+      std::vector<std::unique_ptr<Host>> blocks;
+      for (size_t i = 0; i < kCopies; ++i)
+        blocks.push_back(std::make_unique<Host>(api, bytes));
+      Gate gate(bed());
+      gate.Hold(stream);
+      for (const auto& block : blocks) {
+        ASSERT_EQ(
+            out ? api.CopyAsync(block->data(), device.pointer(), bytes, stream)
+                : api.CopyAsync(device.pointer(), block->data(), bytes, stream),
+            cudaSuccess);
+      }
+      // The last one stays.
+      if (!out) FillRandom(blocks.back()->data(), bytes, seed);
+      gate.Open();
+      ASSERT_EQ(driver().StreamSynchronize(stream), CUDA_SUCCESS);
+      if (!out) observed.MustBeZero("wrong", device.Wrong(seed));
+      for (const auto& block : blocks) {
+        if (out)
+          observed.MustBeZero("wrong", WrongBytes(block->data(), bytes, seed));
+        observed.MustBeZero("guards", block->WrongGuards());
+      }
+    });
+    EXPECT_GT(
+        Usage()
+            .copies[out ? pinringCopyDeviceToHost : pinringCopyHostToDevice]
+                   [pinringCopyStagedDeferred]
+            .count,
+        0u);
+  }
+}
+
+// A stream that moves on is waited for, and nothing is pinned.
+TEST_F(DepthTest, ThousandsOfCopiesThatNothingHoldsPinNothing) {
+  constexpr size_t kCopies = 3000;
+  const size_t bytes = 24 << 10;
+  Start("small_limit_bytes=0");
+  const CUstream stream = bed().NonBlockingStream();
+  const uint64_t seed = NewSeed();
+  Staged([&](PinnedApi& api, Observed& observed) {
+    Device device(*this, bytes);
+    Host block(api, bytes);
+    FillRandom(block.data(), bytes, seed);
+    for (size_t i = 0; i < kCopies; ++i) {
+      ASSERT_EQ(
+          i % 2 == 0
+              ? api.CopyAsync(device.pointer(), block.data(), bytes, stream)
+              : api.CopyAsync(block.data(), device.pointer(), bytes, stream),
+          cudaSuccess);
+    }
+    ASSERT_EQ(driver().StreamSynchronize(stream), CUDA_SUCCESS);
+    observed.MustBeZero("wrong", WrongBytes(block.data(), bytes, seed));
+    observed.MustBeZero("there", device.Wrong(seed));
+  });
+  ExpectAllThroughTheRing();
+}
+
 // Contract 2, the smallest share: one slot of the least size.
 TEST_F(DepthTest, ManySmallTransfersOfTheSmallestShareAreQueuedBehindAGate) {
   constexpr size_t kCopies = 300;
