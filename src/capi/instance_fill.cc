@@ -40,7 +40,7 @@ absl::Status Instance::Memset(const Fill& fill) {
                      " reaches beyond its block of ", block->bytes(),
                      " bytes at ", AddressText(block->data())));
   }
-  return FillBlock(fill, *block.get());
+  return FillBlock(fill, *block);
 }
 
 absl::Status Instance::FillBlock(const Fill& fill, Block& block) {
