@@ -118,7 +118,7 @@ class Instance {
   // too.
   absl::Status CopyPageable(const Copy& copy);
   // Bytes of an element; 0 for an array that is not made of equal channels.
-  absl::StatusOr<uint64_t> ArrayElement(cudaArray_const_t array);
+  absl::StatusOr<uint64_t> ArrayElement(CUarray array);
 
   // As cudaMemset3D and cudaMemset3DAsync: rows.dst says how the rows lie.
   struct Fill {

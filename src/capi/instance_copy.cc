@@ -25,10 +25,6 @@ absl::Status OutOfRange(const Block& block, const void* pointer, size_t bytes) {
                    AddressText(block.data())));
 }
 
-bool IsLegacyStream(CUstream stream) {
-  return stream == nullptr || stream == CU_STREAM_LEGACY;
-}
-
 CopyDirection UsageDirection(Direction direction) {
   return direction == Direction::kHostToDevice ? CopyDirection::kHostToDevice
                                                : CopyDirection::kDeviceToHost;
@@ -184,15 +180,12 @@ absl::Status Instance::CopyPageable(const Copy& copy) {
   return CopyNatively(copy, DirectionOf(copy.kind), CopyPath::kPassed);
 }
 
-absl::StatusOr<uint64_t> Instance::ArrayElement(cudaArray_const_t array) {
+absl::StatusOr<uint64_t> Instance::ArrayElement(CUarray array) {
   if (auto status = CheckProcess(); !status.ok()) return status;
   CUDA_ARRAY3D_DESCRIPTOR descriptor;
-  // The runtime's arrays are the driver's.
-  auto* const handle =
-      reinterpret_cast<CUarray>(const_cast<cudaArray_t>(array));
   if (auto status = CallDriver(
           "cuArray3DGetDescriptor",
-          [&] { return driver_.Array3DGetDescriptor(&descriptor, handle); });
+          [&] { return driver_.Array3DGetDescriptor(&descriptor, array); });
       !status.ok()) {
     return status;
   }

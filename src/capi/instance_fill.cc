@@ -19,10 +19,6 @@ Shape ShapeOf(const Instance::Fill& fill) {
   return Simplified({rows.width, rows.height, rows.depth, rows.dst, rows.dst});
 }
 
-bool IsLegacyStream(CUstream stream) {
-  return stream == nullptr || stream == CU_STREAM_LEGACY;
-}
-
 }  // namespace
 
 absl::Status Instance::Memset(const Fill& fill) {

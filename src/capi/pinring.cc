@@ -178,6 +178,14 @@ cudaError_t CopyRectangle(void* dst, size_t dst_pitch, const void* src,
                   std::nullopt, kind, stream, wait);
 }
 
+Instance::Rows RowsOf(const cudaExtent& extent) {
+  Instance::Rows rows;
+  rows.width = extent.width;
+  rows.height = extent.height;
+  rows.depth = extent.depth;
+  return rows;
+}
+
 // The runtime's arrays are the driver's.
 CUarray DriverArray(cudaArray_const_t array) {
   return reinterpret_cast<CUarray>(const_cast<cudaArray_t>(array));
@@ -226,10 +234,7 @@ cudaError_t FillBytes(void* dst, int value, size_t bytes, cudaStream_t stream,
 
 cudaError_t FillBox(const cudaPitchedPtr& dst, int value,
                     const cudaExtent& extent, cudaStream_t stream, bool wait) {
-  Instance::Rows rows;
-  rows.width = extent.width;
-  rows.height = extent.height;
-  rows.depth = extent.depth;
+  Instance::Rows rows = RowsOf(extent);
   rows.dst = {dst.pitch, dst.pitch * dst.ysize};
   if (!rows.empty() && ((rows.width > dst.pitch && rows.height > 1) ||
                         (rows.height > dst.ysize && rows.depth > 1))) {
@@ -274,7 +279,7 @@ cudaError_t CopyArrayBox(const cudaMemcpy3DParms& copy, cudaStream_t stream,
     return Report(InvalidValue(
         "both ends are arrays, none is memory: call cudaMemcpy3D"));
   }
-  const cudaArray_const_t array = to ? copy.dstArray : copy.srcArray;
+  auto* const array = DriverArray(to ? copy.dstArray : copy.srcArray);
   uint64_t element = 0;
   const cudaError_t error = WithInstance([&](Instance& instance) {
     const auto bytes = instance.ArrayElement(array);
@@ -298,15 +303,12 @@ cudaError_t CopyArrayBox(const cudaMemcpy3DParms& copy, cudaStream_t stream,
   const cudaPos& position = to ? copy.srcPos : copy.dstPos;
   const cudaPos& at = to ? copy.dstPos : copy.srcPos;
   if (Outside(memory, position, extent)) return BoxOutside(extent);
-  Instance::Rows rows;
-  rows.width = extent.width;
-  rows.height = extent.height;
-  rows.depth = extent.depth;
+  Instance::Rows rows = RowsOf(extent);
   std::byte* const start = Start(memory, position, to ? &rows.src : &rows.dst);
   const uint64_t x = std::min<uint64_t>(at.x, SIZE_MAX / element) * element;
   return CopyRows(to ? nullptr : start, to ? start : nullptr, rows,
-                  pinring::ArrayPlace{DriverArray(array), x, at.y, at.z},
-                  copy.kind, stream, wait);
+                  pinring::ArrayPlace{array, x, at.y, at.z}, copy.kind, stream,
+                  wait);
 }
 
 cudaError_t CopyBox(const cudaMemcpy3DParms* copy, cudaStream_t stream,
@@ -323,10 +325,7 @@ cudaError_t CopyBox(const cudaMemcpy3DParms* copy, cudaStream_t stream,
       Outside(copy->dstPtr, copy->dstPos, extent)) {
     return BoxOutside(extent);
   }
-  Instance::Rows rows;
-  rows.width = extent.width;
-  rows.height = extent.height;
-  rows.depth = extent.depth;
+  Instance::Rows rows = RowsOf(extent);
   const std::byte* src = Start(copy->srcPtr, copy->srcPos, &rows.src);
   std::byte* dst = Start(copy->dstPtr, copy->dstPos, &rows.dst);
   return CopyRows(dst, src, rows, std::nullopt, copy->kind, stream, wait);

@@ -211,6 +211,10 @@ struct Driver {
   bool batches = false;
 };
 
+inline bool IsLegacyStream(CUstream stream) {
+  return stream == nullptr || stream == CU_STREAM_LEGACY;
+}
+
 }  // namespace pinring
 
 #endif  // PINRING_SRC_DRIVER_DRIVER_H_

@@ -288,13 +288,13 @@ bool Core::StandsStill(const StreamKey& stream) const {
 }
 
 void Core::FinishPrefill(Transfer& transfer) {
-  if (transfer.lost) return;
+  Owner* const owner = OwnerOf(transfer);
+  if (owner == nullptr) return;
   transfer.permitted = 1;
   transfer.claim_chunk = 1;
   // Nothing on the stream waits for it, but the line's numbers go on from here.
   flags_[transfer.line].permitted.store(transfer.LastSequence(),
                                         std::memory_order_release);
-  Owner* owner = line_owners_[transfer.line];
   while (owner->permit_at < owner->queue.size() &&
          owner->queue[owner->permit_at]->permitted >=
              owner->queue[owner->permit_at]->end) {
@@ -305,7 +305,7 @@ void Core::FinishPrefill(Transfer& transfer) {
 void Core::CutShort(Transfer& transfer, uint32_t enqueued_chunks) {
   // It cannot have retired: the write of its last number is not enqueued yet.
   // But its context or the ring may be lost.
-  Owner* owner = transfer.lost ? nullptr : OwnerOf(transfer);
+  Owner* owner = OwnerOf(transfer);
   if (owner == nullptr) return;
   transfer.end = enqueued_chunks;
   if (transfer.slots.empty()) return;
@@ -315,7 +315,7 @@ void Core::CutShort(Transfer& transfer, uint32_t enqueued_chunks) {
 }
 
 void Core::Lose(Transfer& transfer) {
-  Owner* owner = transfer.lost ? nullptr : OwnerOf(transfer);
+  Owner* owner = OwnerOf(transfer);
   if (owner == nullptr) return;
   transfer.lost = true;
   owner->detached = true;
@@ -507,18 +507,18 @@ void Core::LoseContext(const void* context) {
       ++i;
       continue;
     }
-    for (const std::shared_ptr<Transfer>& transfer : active_[i]->queue)
-      transfer->lost = true;
-    Release(i);
+    LoseOwner(i);
   }
 }
 
 void Core::LoseAll() {
-  while (!active_.empty()) {
-    for (const std::shared_ptr<Transfer>& transfer : active_.back()->queue)
-      transfer->lost = true;
-    Release(active_.size() - 1);
-  }
+  while (!active_.empty()) LoseOwner(active_.size() - 1);
+}
+
+void Core::LoseOwner(size_t index) {
+  for (const std::shared_ptr<Transfer>& transfer : active_[index]->queue)
+    transfer->lost = true;
+  Release(index);
 }
 
 void Core::Inherit(Core& other) {
@@ -603,7 +603,7 @@ void Core::Finish(const Move& move) {
   --transfer.moves_in_progress;
   transfer.Moved(move.chunk) += move.bytes;
   Owner* owner = OwnerOf(transfer);
-  if (transfer.lost || owner == nullptr) return;
+  if (owner == nullptr) return;
   if (transfer.direction == Direction::kDeviceToHost) {
     Drain(*owner);
   } else {
@@ -668,10 +668,10 @@ Core::Owner* Core::FindOwner(const StreamKey& key) const {
 
 // Null once the transfer has retired or is lost.
 Core::Owner* Core::OwnerOf(const Transfer& transfer) const {
-  if (transfer.retired) return nullptr;
+  if (transfer.retired || transfer.lost) return nullptr;
   Owner* const owner = line_owners_[transfer.line];
   if (owner == nullptr || owner->queue.empty()) return nullptr;
-  // The line may have gone on to another stream since the transfer was lost.
+  // The line may have gone on to another stream.
   const Sequence oldest = owner->queue.front()->number;
   return AtLeast(transfer.number, oldest) ? owner : nullptr;
 }

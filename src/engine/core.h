@@ -210,6 +210,7 @@ class Core {
   void NoteStall(Owner& owner, uint64_t now_nanos);
   void Drain(Owner& owner);
   bool RetireAll(Owner& owner, uint64_t now_nanos);
+  void LoseOwner(size_t index);
   void Release(size_t index);
   Owner* OwnerOf(const Transfer& transfer) const;
 

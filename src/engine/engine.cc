@@ -30,12 +30,7 @@ constexpr uint64_t kSpinNanos = 500'000;
 constexpr uint64_t kPollSleepMicros = 50;
 
 bool IsDefaultStream(CUstream stream) {
-  return stream == nullptr || stream == CU_STREAM_LEGACY ||
-         stream == CU_STREAM_PER_THREAD;
-}
-
-bool IsLegacyStream(CUstream stream) {
-  return stream == nullptr || stream == CU_STREAM_LEGACY;
+  return IsLegacyStream(stream) || stream == CU_STREAM_PER_THREAD;
 }
 
 CUstreamBatchMemOpParams WriteOperation(CUdeviceptr address, Sequence value) {
@@ -136,7 +131,7 @@ Engine::~Engine() {
 // --- Setting up
 // -----------------------------------------------------------------------------------------------------
 
-absl::Status Engine::EnsureRing() {
+absl::Status Engine::EnsureRing(CUcontext current, unsigned long long id) {
   if (ring_memory_.load(std::memory_order_acquire) != nullptr)
     return absl::OkStatus();
   {
@@ -152,15 +147,6 @@ absl::Status Engine::EnsureRing() {
     if (ring_ != nullptr || !ring_status_.ok()) return ring_status_;
     making_ = true;
   }
-  // Before the ring is made: a context that is reset meanwhile must not pass
-  // for the one that pins it.
-  CUcontext home = nullptr;
-  unsigned long long home_id = 0;
-  if (driver_.CtxGetId == nullptr ||
-      driver_.CtxGetCurrent(&home) != CUDA_SUCCESS ||
-      driver_.CtxGetId(home, &home_id) != CUDA_SUCCESS) {
-    home = nullptr;  // then the driver is asked about the ring instead
-  }
   absl::StatusOr<std::unique_ptr<RingMemory>> ring = MakeRing();
   if (ring.ok()) TakeOver(**ring);
   absl::MutexLock lock(&setup_mutex_);
@@ -171,8 +157,8 @@ absl::Status Engine::EnsureRing() {
   ring_status_ = ring.status();
   if (ring.ok()) {
     ring_ = *std::move(ring);
-    home_ = home;
-    home_id_ = home_id;
+    home_ = driver_.CtxGetId == nullptr ? nullptr : current;
+    home_id_ = id;
     ring_memory_.store(ring_.get(), std::memory_order_release);
   }
   return ring_status_;
@@ -301,12 +287,14 @@ absl::StatusOr<const Engine::Context*> Engine::FindContextAndRing() {
           CudaStatus(driver_.CtxGetCurrent(&handle), "cuCtxGetCurrent");
       !status.ok())
     return status;
+  // Before the ring is made: a context that is reset meanwhile must not pass
+  // for the one that pins it.
   const absl::StatusOr<unsigned long long> id = ContextId(handle);
   if (!id.ok()) return id.status();
   // A ring that was just made is pinned, unless its context is reset again and
   // again.
   for (int tries = 0; tries < 3; ++tries) {
-    if (absl::Status status = EnsureRing(); !status.ok()) {
+    if (absl::Status status = EnsureRing(handle, *id); !status.ok()) {
       if (CudaCode(status) == CUDA_ERROR_CONTEXT_IS_DESTROYED) return status;
       return nullptr;
     }

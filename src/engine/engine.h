@@ -164,7 +164,8 @@ class Engine {
                                              unsigned long long id,
                                              const RingMemory* ring);
   absl::StatusOr<unsigned long long> ContextId(CUcontext handle) const;
-  absl::Status EnsureRing();
+  // In the current context, which has that id.
+  absl::Status EnsureRing(CUcontext current, unsigned long long id);
   absl::StatusOr<std::unique_ptr<RingMemory>> MakeRing();
   void TakeOver(const RingMemory& ring);
   // Whether the ring is still pinned; its context may have been reset.

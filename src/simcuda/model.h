@@ -69,7 +69,6 @@ struct Context {
   std::map<uint64_t, StreamRef> per_thread;  // by thread number
 };
 
-// What belongs to a calling thread (in scheduled mode, a caller).
 // A thread's contexts; the last one is current, and may be null. Without a
 // destructor: a program's static ones may make calls when the thread's are
 // over.
@@ -86,6 +85,7 @@ class ContextStack {
   size_t size_ = 0;
 };
 
+// What belongs to a calling thread (in scheduled mode, a caller).
 struct ThreadState {
   uint64_t machine = 0;
   uint64_t caller = 0;

@@ -74,7 +74,9 @@ TEST(FuzzTest, KeptProgramsAreAsNatively) {
 }
 
 TEST(FuzzTest, RandomProgramsAreAsNatively) {
-  if (std::getenv("PINRING_FUZZ_INPUT") != nullptr) GTEST_SKIP();
+  if (std::getenv("PINRING_FUZZ_INPUT") != nullptr) {
+    GTEST_SKIP() << "only the program in PINRING_FUZZ_INPUT runs";
+  }
   const uint64_t programs = Number("PINRING_TEST_PROGRAMS", 1800) / 3;
   const uint64_t first = Number("PINRING_TEST_SEED", 1);
   uint64_t operations = 0;
@@ -97,7 +99,9 @@ TEST(FuzzTest, RandomProgramsAreAsNatively) {
 }
 
 TEST(FuzzTest, AnInputIsReplayedExactly) {
-  if (std::getenv("PINRING_FUZZ_INPUT") != nullptr) GTEST_SKIP();
+  if (std::getenv("PINRING_FUZZ_INPUT") != nullptr) {
+    GTEST_SKIP() << "only the program in PINRING_FUZZ_INPUT runs";
+  }
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const Program program = Decoded(RandomInput(seed));
     const Report once = RunWithPinring(program);

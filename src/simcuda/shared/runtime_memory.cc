@@ -11,40 +11,6 @@
 namespace pinring::simcudart {
 namespace {
 
-// With unified addressing the addresses say what a copy is; the kind says which
-// ends must be memory that CUDA knows.
-cudaError_t Copy(const DriverTable& driver, void* dst, const void* src,
-                 size_t bytes, cudaMemcpyKind kind) {
-  if (!IsKind(kind)) return cudaErrorInvalidMemcpyDirection;
-  switch (kind) {
-    case cudaMemcpyHostToDevice:
-      return Error(driver.MemcpyHtoD(Address(dst), src, bytes));
-    case cudaMemcpyDeviceToHost:
-      return Error(driver.MemcpyDtoH(dst, Address(src), bytes));
-    case cudaMemcpyDeviceToDevice:
-      return Error(driver.MemcpyDtoD(Address(dst), Address(src), bytes));
-    default:
-      return Error(driver.Memcpy(Address(dst), Address(src), bytes));
-  }
-}
-
-cudaError_t CopyAsync(const DriverTable& driver, void* dst, const void* src,
-                      size_t bytes, cudaMemcpyKind kind, CUstream stream) {
-  if (!IsKind(kind)) return cudaErrorInvalidMemcpyDirection;
-  switch (kind) {
-    case cudaMemcpyHostToDevice:
-      return Error(driver.MemcpyHtoDAsync(Address(dst), src, bytes, stream));
-    case cudaMemcpyDeviceToHost:
-      return Error(driver.MemcpyDtoHAsync(dst, Address(src), bytes, stream));
-    case cudaMemcpyDeviceToDevice:
-      return Error(
-          driver.MemcpyDtoDAsync(Address(dst), Address(src), bytes, stream));
-    default:
-      return Error(
-          driver.MemcpyAsync(Address(dst), Address(src), bytes, stream));
-  }
-}
-
 // Of no bytes: success, and the pointer stays as it was (measured).
 cudaError_t AllocateHost(const DriverTable& driver, void** pointer,
                          size_t bytes, unsigned flags) {

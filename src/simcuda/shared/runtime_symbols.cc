@@ -113,20 +113,9 @@ cudaError_t CopyTo(const DriverTable& driver, const void* symbol,
   CUdeviceptr to = 0;
   const cudaError_t code = FindPart(driver, symbol, offset, count, &to);
   if (code != cudaSuccess) return code;
-  const CUdeviceptr from = Address(src);
-  if (kind == cudaMemcpyHostToDevice) {
-    return Error(stream == nullptr
-                     ? driver.MemcpyHtoD(to, src, count)
-                     : driver.MemcpyHtoDAsync(to, src, count, *stream));
-  }
-  if (kind == cudaMemcpyDeviceToDevice) {
-    return Error(stream == nullptr
-                     ? driver.MemcpyDtoD(to, from, count)
-                     : driver.MemcpyDtoDAsync(to, from, count, *stream));
-  }
-  return Error(stream == nullptr
-                   ? driver.Memcpy(to, from, count)
-                   : driver.MemcpyAsync(to, from, count, *stream));
+  void* const dst = reinterpret_cast<void*>(to);
+  return stream == nullptr ? Copy(driver, dst, src, count, kind)
+                           : CopyAsync(driver, dst, src, count, kind, *stream);
 }
 
 cudaError_t CopyFrom(const DriverTable& driver, void* dst, const void* symbol,
@@ -139,20 +128,9 @@ cudaError_t CopyFrom(const DriverTable& driver, void* dst, const void* symbol,
   CUdeviceptr from = 0;
   const cudaError_t code = FindPart(driver, symbol, offset, count, &from);
   if (code != cudaSuccess) return code;
-  const CUdeviceptr to = Address(dst);
-  if (kind == cudaMemcpyDeviceToHost) {
-    return Error(stream == nullptr
-                     ? driver.MemcpyDtoH(dst, from, count)
-                     : driver.MemcpyDtoHAsync(dst, from, count, *stream));
-  }
-  if (kind == cudaMemcpyDeviceToDevice) {
-    return Error(stream == nullptr
-                     ? driver.MemcpyDtoD(to, from, count)
-                     : driver.MemcpyDtoDAsync(to, from, count, *stream));
-  }
-  return Error(stream == nullptr
-                   ? driver.Memcpy(to, from, count)
-                   : driver.MemcpyAsync(to, from, count, *stream));
+  const void* const src = reinterpret_cast<const void*>(from);
+  return stream == nullptr ? Copy(driver, dst, src, count, kind)
+                           : CopyAsync(driver, dst, src, count, kind, *stream);
 }
 
 }  // namespace
