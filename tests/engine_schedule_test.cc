@@ -54,6 +54,7 @@ RunSettings Staged(uint64_t seed) {
   EngineOptions& engine = settings.engine;
   engine.lines = 64;
   engine.piece_bytes = 512 + random() % 4096;
+  engine.smallest_chunk_bytes = random() % 3 == 0 ? 0 : 1 + random() % 600;
   const uint32_t starts[] = {0, 0xfffffff0u, 0x7ffffff0u, 12345};
   engine.first_sequence = starts[random() % 4];
   if (random() % 4 == 0) {

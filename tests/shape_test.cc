@@ -41,6 +41,43 @@ TEST(ShapeTest, WhatHasNoGapsIsFlat) {
   EXPECT_EQ(columns.host.row, 99u);
 }
 
+// Tapered cuts cover each byte once too: chunks grow to whole ones, or shrink
+// from them.
+TEST(ShapeTest, TaperedCutsAreSmallAtTheirEnd) {
+  std::mt19937_64 random(21);
+  int tapered = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const Shape shape = Shape::Flat(1 + random() % 5000);
+    const uint64_t most = 1 + random() % 300;
+    const uint64_t smallest = random() % 100;
+    const bool last = random() % 2 == 0;
+    Cut cut = CutIntoChunks(shape, most);
+    const uint64_t chunks = cut.chunks;
+    TaperCut(shape, smallest, last, &cut);
+    tapered += cut.halvings > 0 ? 1 : 0;
+    EXPECT_LE(cut.chunks, chunks + 3);
+    std::vector<uint64_t> sizes;
+    for (uint64_t chunk = 0; chunk < cut.chunks; ++chunk) {
+      const uint64_t next =
+          chunk + 1 < cut.chunks ? cut.Offset(chunk + 1) : shape.bytes();
+      ASSERT_LT(cut.Offset(chunk), next) << "round " << round;
+      sizes.push_back(next - cut.Offset(chunk));
+      ASSERT_LE(sizes.back(), most) << "round " << round;
+    }
+    ASSERT_EQ(cut.Offset(0), 0u);
+    if (cut.halvings == 0) continue;
+    if (last) std::reverse(sizes.begin(), sizes.end());
+    for (uint32_t i = 0; i < cut.halvings; ++i) {
+      EXPECT_EQ(sizes[i], most >> (cut.halvings - i)) << "round " << round;
+      EXPECT_GE(sizes[i], smallest);
+    }
+    for (size_t i = cut.halvings; i + 1 < sizes.size(); ++i) {
+      EXPECT_EQ(sizes[i], most) << "round " << round;
+    }
+  }
+  EXPECT_GT(tapered, 500);
+}
+
 // Random shapes: simplifying changes no address, chunks cover each byte once
 // and are copies that the driver can make, rows go there and back.
 TEST(ShapeTest, RandomShapesAreCutAndMovedWhole) {

@@ -30,6 +30,10 @@ int DefaultMovers(int usable_cpus) {
                   usable_cpus / 2);
 }
 
+int MoversThatDrain(int usable_cpus) {
+  return std::max(1, usable_cpus / 2);
+}
+
 WorkerPool::WorkerPool(int threads, std::function<void(int)> body,
                        absl::string_view name_prefix)
     : threads_(std::max(threads, 1)),

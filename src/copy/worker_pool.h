@@ -26,6 +26,10 @@ namespace pinring::copy {
 // pinned rate: 8 movers 0.96, 10 movers 0.95, 12 movers 0.88.
 [[nodiscard]] int DefaultMovers(int usable_cpus);
 
+// How many of them drain the ring at once, at most: half of the processors.
+// Four fill a PCIe 5 x16 link on that machine, more than eight slow it down.
+[[nodiscard]] int MoversThatDrain(int usable_cpus);
+
 // A set of named threads, made at the first EnsureStarted, each of which runs
 // the owner's body until the pool is stopped.
 //

@@ -71,6 +71,11 @@ Core::Published Core::Publish(const StreamKey& stream,
     group = early && added ? &owner->groups.back() : ChooseGroup(*owner, bytes);
     if (group == nullptr) return give_up(Refusal::kNoSlot);
     cut = CutIntoChunks(request.shape, ChunkBytesFor(*group, bytes));
+    // What may be held up needs its places in the driver's queue more.
+    if (request.idle || request.waits) {
+      TaperCut(request.shape, options_.smallest_chunk_bytes,
+               request.direction == Direction::kDeviceToHost, &cut);
+    }
   }
   const uint64_t chunks = cut.chunks;
   if (request.prefilled && (chunks != 1 || !UseOver(group->last[group->next])))
@@ -525,6 +530,7 @@ void Core::Inherit(Core& other) {
   for (std::shared_ptr<Transfer>& transfer : other.lost_)
     lost_.push_back(std::move(transfer));
   other.lost_.clear();
+  draining_ += std::exchange(other.draining_, 0);
 }
 
 // --- Moving
@@ -548,17 +554,33 @@ bool Core::LookBehind(const Owner& owner, const Transfer& transfer) const {
   return owner.early > 0 || Reached(owner.line, transfer.number + 1);
 }
 
-bool Core::TakeFrom(Owner& owner, uint64_t now_nanos, Move* move) {
+// More movers that drain only disturb each other, and the driver's thread.
+bool Core::EnoughDrain(const Transfer& transfer) const {
+  return options_.most_draining > 0 && draining_ >= options_.most_draining &&
+         transfer.direction == Direction::kDeviceToHost;
+}
+
+// A small chunk is shared by several movers too.
+size_t Core::PieceBytes(size_t chunk_bytes) const {
+  constexpr size_t kPiecesAtLeast = 8;
+  constexpr size_t kSmallestPiece = size_t{64} << 10;
+  constexpr size_t kPage = 4096;
+  const size_t piece =
+      (chunk_bytes / kPiecesAtLeast + kPage - 1) / kPage * kPage;
+  return std::min(options_.piece_bytes, std::max(piece, kSmallestPiece));
+}
+
+bool Core::TakeFrom(Owner& owner, uint64_t now_nanos, bool mover, Move* move) {
   ObserveOwner(owner, now_nanos);
   for (const std::shared_ptr<Transfer>& transfer : owner.queue) {
-    if (!Claimable(*transfer)) {
+    if (!Claimable(*transfer) || (mover && EnoughDrain(*transfer))) {
       if (!LookBehind(owner, *transfer)) return false;
       continue;
     }
     const uint32_t chunk = transfer->claim_chunk;
     const size_t chunk_bytes = transfer->ChunkBytes(chunk);
     const size_t bytes =
-        std::min(options_.piece_bytes, chunk_bytes - transfer->claim_offset);
+        std::min(PieceBytes(chunk_bytes), chunk_bytes - transfer->claim_offset);
     *move = Move{transfer, chunk,
                  transfer->ChunkOffset(chunk) + transfer->claim_offset, nullptr,
                  bytes};
@@ -567,6 +589,7 @@ bool Core::TakeFrom(Owner& owner, uint64_t now_nanos, Move* move) {
           ring_ + transfer->ChunkSlot(chunk).offset + transfer->claim_offset;
     }
     ++transfer->moves_in_progress;
+    draining_ += transfer->direction == Direction::kDeviceToHost ? 1 : 0;
     transfer->claim_offset += bytes;
     if (transfer->claim_offset == chunk_bytes) {
       transfer->claim_offset = 0;
@@ -580,12 +603,12 @@ bool Core::TakeFrom(Owner& owner, uint64_t now_nanos, Move* move) {
 bool Core::Take(uint64_t now_nanos, const Transfer* only, Move* move) {
   if (only != nullptr) {
     Owner* owner = OwnerOf(*only);
-    return owner != nullptr && TakeFrom(*owner, now_nanos, move);
+    return owner != nullptr && TakeFrom(*owner, now_nanos, false, move);
   }
   for (size_t visits = active_.size(); visits > 0; --visits) {
     if (cursor_ >= active_.size()) cursor_ = 0;
     Owner& owner = *active_[cursor_];
-    if (TakeFrom(owner, now_nanos, move)) {
+    if (TakeFrom(owner, now_nanos, true, move)) {
       ++cursor_;
       return true;
     }
@@ -601,6 +624,7 @@ bool Core::Take(uint64_t now_nanos, const Transfer* only, Move* move) {
 void Core::Finish(const Move& move) {
   Transfer& transfer = *move.transfer;
   --transfer.moves_in_progress;
+  draining_ -= transfer.direction == Direction::kDeviceToHost ? 1 : 0;
   transfer.Moved(move.chunk) += move.bytes;
   Owner* owner = OwnerOf(transfer);
   if (owner == nullptr) return;
@@ -651,6 +675,18 @@ bool Core::CanProgress() const {
                      [this](const std::unique_ptr<Owner>& owner) {
                        return OwnerCanProgress(*owner);
                      });
+}
+
+bool Core::MoverCanTake() const {
+  return std::any_of(
+      active_.begin(), active_.end(),
+      [this](const std::unique_ptr<Owner>& owner) {
+        for (const std::shared_ptr<Transfer>& transfer : owner->queue) {
+          if (Claimable(*transfer)) return !EnoughDrain(*transfer);
+          if (!LookBehind(*owner, *transfer)) return false;
+        }
+        return false;
+      });
 }
 
 bool Core::CanProgress(const Transfer& transfer) const {
@@ -716,6 +752,7 @@ void Core::CheckInvariants() const {
   }
   PINRING_CHECK(held == arena_.ring_bytes(), "slots are lost or owned twice");
   PINRING_CHECK(queued == outstanding_, "outstanding transfers are miscounted");
+  PINRING_CHECK(draining_ >= 0, "a move out of a slot has ended twice");
   PINRING_CHECK(
       free_lines_.size() + active_.size() + quarantined_lines_ == lines_.size(),
       "lines are lost");

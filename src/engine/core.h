@@ -44,8 +44,13 @@ struct CoreOptions {
   size_t reserve_bytes = 0;
   size_t unit_bytes = 8 << 10;
   DivisionRules division;
-  size_t piece_bytes = 512 << 10;  // what one mover moves at a time
-  uint32_t lines = 0;              // streams that can hold staged work at once
+  size_t piece_bytes = 512 << 10;  // what one mover moves at a time, at most
+  // Chunks of a copy that is under way at once begin or end as small as this;
+  // 0: all are of one size.
+  size_t smallest_chunk_bytes = 0;
+  // How many movers drain slots at once, at most; 0: all.
+  int most_draining = 0;
+  uint32_t lines = 0;  // streams that can hold staged work at once
   Sequence first_sequence =
       0;  // where all counters start; the flags must hold it
   // For the test that shows why slots belong to streams: all streams share one
@@ -133,6 +138,8 @@ class Core {
   // given transfer's. Changes nothing.
   [[nodiscard]] bool CanProgress() const;
   [[nodiscard]] bool CanProgress(const Transfer& transfer) const;
+  // Whether another mover would find a piece to move now.
+  [[nodiscard]] bool MoverCanTake() const;
 
   // The context answers an error to everything: its transfers are lost, their
   // slots go into quarantine.
@@ -204,8 +211,10 @@ class Core {
   bool Retire(Owner& owner);
   bool RetireNow(const Transfer& transfer) const;
   bool Claimable(const Transfer& transfer) const;
+  bool EnoughDrain(const Transfer& transfer) const;
+  size_t PieceBytes(size_t chunk_bytes) const;
   bool LookBehind(const Owner& owner, const Transfer& transfer) const;
-  bool TakeFrom(Owner& owner, uint64_t now_nanos, Move* move);
+  bool TakeFrom(Owner& owner, uint64_t now_nanos, bool mover, Move* move);
   bool OwnerCanProgress(const Owner& owner) const;
   void NoteStall(Owner& owner, uint64_t now_nanos);
   void Drain(Owner& owner);
@@ -229,6 +238,7 @@ class Core {
   size_t quarantined_lines_ = 0;
   size_t quarantined_bytes_ = 0;
   size_t outstanding_ = 0;
+  int draining_ = 0;  // moves out of slots in progress
   size_t crowd_ = 0;  // see NoteCrowd
   uint64_t crowd_seen_nanos_ = 0;
   size_t cursor_ =

@@ -28,6 +28,11 @@ constexpr uint64_t kProbeNanos = 2'000'000;
 // up takes a good part of that time.
 constexpr uint64_t kSpinNanos = 500'000;
 constexpr uint64_t kPollSleepMicros = 50;
+// Copies of this size keep more than one mover busy.
+constexpr uint64_t kManyMoversBytes = uint64_t{1} << 20;
+// So long after the last piece of such a copy the movers stay awake for the
+// next one.
+constexpr uint64_t kLingerNanos = 200'000;
 
 bool IsDefaultStream(CUstream stream) {
   return IsLegacyStream(stream) || stream == CU_STREAM_PER_THREAD;
@@ -115,7 +120,7 @@ Engine::~Engine() {
     movers_->Stop([this] {
       absl::MutexLock lock(&mutex_);
       published_.SignalAll();
-      work_.SignalAll();
+      WakeFollowers();
     });
   }
   const bool idle = outstanding() == 0;
@@ -174,6 +179,9 @@ void Engine::TakeOver(const RingMemory& ring) {
   if (options_.division.slot_bytes != 0)
     options.unit_bytes = options_.division.slot_bytes;
   options.piece_bytes = options_.piece_bytes;
+  options.smallest_chunk_bytes = options_.smallest_chunk_bytes;
+  if (movers_ != nullptr)
+    options.most_draining = copy::MoversThatDrain(os::UsableCpus());
   options.lines = options_.lines;
   options.first_sequence = options_.first_sequence;
   options.share_slots_for_test = options_.share_slots_for_test;
@@ -578,7 +586,14 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request,
       if (ring_lost()) return RingWasLost();
       published = core_->Publish(key, wanted);
     }
-    if (published.transfer != nullptr && !wanted.prefilled) published_.Signal();
+    if (published.transfer != nullptr && !wanted.prefilled) {
+      // Large and not known to be held up: all movers are needed at once.
+      if (wanted.idle || waits) {
+        expect_work_.store(bytes >= kManyMoversBytes,
+                           std::memory_order_relaxed);
+      }
+      published_.Signal();
+    }
   }
   if (published.transfer == nullptr) {
     return CopyResult{published.refusal == Core::Refusal::kNoSlot
@@ -908,24 +923,31 @@ bool Engine::TakeMove(const Transfer* only, Move* move) {
   return core_ != nullptr && core_->Take(os::MonotonicNanos(), only, move);
 }
 
+void Engine::WakeFollowers() {
+  work_epoch_.fetch_add(1, std::memory_order_release);
+  work_epoch_.notify_all();
+}
+
 void Engine::MoverBody() {
   while (!movers_->stopping()) {
     Move move;
     bool taken = TakeMove(nullptr, &move);
     if (!taken && !polling_.exchange(true, std::memory_order_acq_rel)) {
+      bool more = false;
       taken = PollForMove(&move);
       polling_.store(false, std::memory_order_release);
       if (taken) {
         absl::MutexLock lock(&mutex_);
-        if (core_->CanProgress()) {
-          work_epoch_.fetch_add(1, std::memory_order_release);
-          work_.SignalAll();
-        }
+        more = core_->MoverCanTake();
       }
+      if (more) WakeFollowers();
     } else if (!taken) {
       FollowPoller();
     }
     if (taken) {
+      if (move.bytes >= kManyMoversBytes / 16) {
+        last_move_nanos_.store(os::MonotonicNanos(), std::memory_order_relaxed);
+      }
       CarryOut(move);
       FinishMove(move);
     }
@@ -937,32 +959,45 @@ void Engine::MoverBody() {
 bool Engine::PollForMove(Move* move) {
   uint64_t since = os::MonotonicNanos();
   while (!movers_->stopping()) {
+    bool idle = false;
     {
       absl::MutexLock lock(&mutex_);
-      if (core_ == nullptr || core_->idle()) {
-        if (movers_->stopping()) return false;
-        nothing_outstanding_.store(true, std::memory_order_relaxed);
-        published_.Wait(&mutex_);
-        nothing_outstanding_.store(false, std::memory_order_relaxed);
-        since = os::MonotonicNanos();
-        continue;
-      }
-      if (core_->Take(os::MonotonicNanos(), nullptr, move)) return true;
-      if (core_->idle()) continue;
+      idle = core_ == nullptr || core_->idle();
+      if (!idle && core_->Take(os::MonotonicNanos(), nullptr, move))
+        return true;
     }
-    if (os::MonotonicNanos() - since < kSpinNanos) {
+    const uint64_t now = os::MonotonicNanos();
+    if (idle &&
+        now - last_move_nanos_.load(std::memory_order_relaxed) > kLingerNanos) {
+      if (!WaitForPublished()) return false;
+      since = os::MonotonicNanos();
+    } else if (idle || now - since < kSpinNanos) {
       for (int i = 0; i < 32; ++i) os::CpuPause();
     } else {
       os::SleepMicros(kPollSleepMicros);
     }
+    if (expect_work_.exchange(false, std::memory_order_relaxed))
+      WakeFollowers();
   }
   return false;
+}
+
+// False when the pool stops.
+bool Engine::WaitForPublished() {
+  absl::MutexLock lock(&mutex_);
+  while (core_ == nullptr || core_->idle()) {
+    if (movers_->stopping()) return false;
+    nothing_outstanding_.store(true, std::memory_order_relaxed);
+    published_.Wait(&mutex_);
+    nothing_outstanding_.store(false, std::memory_order_relaxed);
+  }
+  return true;
 }
 
 // The others spin for a while on a word that the polling one raises, then sleep
 // until it does.
 void Engine::FollowPoller() {
-  const uint64_t seen = work_epoch_.load(std::memory_order_acquire);
+  const uint32_t seen = work_epoch_.load(std::memory_order_acquire);
   const uint64_t since = os::MonotonicNanos();
   while (os::MonotonicNanos() - since < kSpinNanos) {
     if (work_epoch_.load(std::memory_order_acquire) != seen ||
@@ -972,10 +1007,7 @@ void Engine::FollowPoller() {
     if (nothing_outstanding_.load(std::memory_order_relaxed)) break;
     for (int i = 0; i < 32; ++i) os::CpuPause();
   }
-  absl::MutexLock lock(&mutex_);
-  while (work_epoch_.load(std::memory_order_acquire) == seen &&
-         !movers_->stopping())
-    work_.Wait(&mutex_);
+  if (!movers_->stopping()) work_epoch_.wait(seen, std::memory_order_acquire);
 }
 
 // --- Looking

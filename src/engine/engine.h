@@ -55,6 +55,8 @@ struct EngineOptions {
   int movers = 0;
   copy::KernelSet kernels;
   size_t piece_bytes = size_t{512} << 10;
+  // Sooner begun and sooner over than with whole chunks; see CoreOptions.
+  size_t smallest_chunk_bytes = size_t{256} << 10;
   uint32_t lines = 2048;
   Sequence first_sequence = 0;
   bool share_slots_for_test = false;
@@ -217,7 +219,9 @@ class Engine {
   bool TakeMove(const Transfer* only, Move* move);
   void MoverBody();
   bool PollForMove(Move* move);
+  bool WaitForPublished();
   void FollowPoller();
+  void WakeFollowers();
 
   const EngineOptions options_;
   const EngineSurroundings around_;
@@ -234,8 +238,6 @@ class Engine {
   absl::flat_hash_set<StreamKey> enqueueing_ ABSL_GUARDED_BY(mutex_);
   absl::CondVar
       published_;  // for the mover that polls: there is something outstanding
-  absl::CondVar
-      work_;  // for the others: there is more to move than the polling one took
 
   // Contexts and the ring's creation. Never held across a CUDA call: `making_`
   // stands for that.
@@ -261,8 +263,12 @@ class Engine {
   std::atomic<bool> polling_{false};  // one mover watches the flags
   std::atomic<bool> nothing_outstanding_{
       false};  // a hint: the polling one sleeps until something is
-  std::atomic<uint64_t> work_epoch_{
-      0};  // raised under mutex_ when the others should look
+  // Raised when the others should look: there is more to move than the polling
+  // one took, or soon will be. They wait for it without a lock, so that one
+  // call wakes them all at once.
+  std::atomic<uint32_t> work_epoch_{0};
+  std::atomic<bool> expect_work_{false};      // the polling one is to raise it
+  std::atomic<uint64_t> last_move_nanos_{0};  // when a mover last took a piece
   std::unique_ptr<copy::WorkerPool> movers_;
 };
 

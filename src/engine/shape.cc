@@ -96,6 +96,29 @@ Cut CutIntoChunks(const Shape& shape, uint64_t most_bytes) {
   return cut;
 }
 
+void TaperCut(const Shape& shape, uint64_t smallest_bytes, bool last,
+              Cut* cut) {
+  constexpr uint32_t kMostHalvings = 3;
+  constexpr uint64_t kFewestChunks = 4;
+  if (smallest_bytes == 0 || !shape.flat() || cut->chunks < kFewestChunks) {
+    return;
+  }
+  uint32_t halvings = 0;
+  while (halvings < kMostHalvings &&
+         cut->chunk_bytes >> (halvings + 1) >= smallest_bytes &&
+         cut->chunk_bytes % (uint64_t{2} << halvings) == 0) {
+    ++halvings;
+  }
+  if (halvings == 0) return;
+  cut->halvings = halvings;
+  const uint64_t bytes = shape.bytes();
+  const uint64_t small =
+      cut->chunk_bytes - (cut->chunk_bytes >> halvings);  // of all small ones
+  cut->chunks =
+      halvings + (bytes - small + cut->chunk_bytes - 1) / cut->chunk_bytes;
+  if (last) cut->end_bytes = bytes;
+}
+
 ChunkShape ShapeOfChunk(const Shape& shape, uint64_t offset, uint64_t bytes) {
   if (shape.flat() || !WholeRows(shape, offset, bytes)) return {bytes, 1, 1};
   if (shape.depth > 1 && offset % shape.slice_bytes() == 0 &&

@@ -58,16 +58,39 @@ struct Cut {
   uint64_t period_bytes = 0;
   uint64_t chunks_per_period = 0;
   uint64_t chunks = 0;
+  // Without a period: the first `halvings` chunks double in size until they are
+  // whole ones. With `end_bytes`, where the cut ends, it is the last ones that
+  // halve, and the first is what is left over.
+  uint32_t halvings = 0;
+  uint64_t end_bytes = 0;
 
   uint64_t Offset(uint64_t chunk) const {
-    return period_bytes == 0 ? chunk * chunk_bytes
-                             : chunk / chunks_per_period * period_bytes +
-                                   chunk % chunks_per_period * chunk_bytes;
+    if (period_bytes != 0) {
+      return chunk / chunks_per_period * period_bytes +
+             chunk % chunks_per_period * chunk_bytes;
+    }
+    if (end_bytes == 0) return FromSmallEnd(chunk);
+    return chunk == 0 ? 0 : end_bytes - FromSmallEnd(chunks - chunk);
+  }
+
+ private:
+  // Bytes of so many chunks, counted from the end where they are small.
+  uint64_t FromSmallEnd(uint64_t count) const {
+    const uint64_t smallest = chunk_bytes >> halvings;
+    return count <= halvings
+               ? (smallest << count) - smallest
+               : (chunk_bytes - smallest) + (count - halvings) * chunk_bytes;
   }
 };
 
 // Chunks of at most `most_bytes`, which is not 0, of a shape that is not empty.
 Cut CutIntoChunks(const Shape& shape, uint64_t most_bytes);
+
+// Makes the first chunks of a flat shape small, or with `last` the last ones,
+// down to `smallest_bytes` (0: not at all), so that less time passes before the
+// first is under way, or after the last has come. Leaves a cut of few chunks as
+// it is.
+void TaperCut(const Shape& shape, uint64_t smallest_bytes, bool last, Cut* cut);
 
 // The driver's copy of a chunk: [offset, offset + bytes) of the packed bytes,
 // cut as above.

@@ -110,6 +110,7 @@ class EngineBench {
     options.movers = -1;
     options.lines = 8;
     options.piece_bytes = 700;
+    options.smallest_chunk_bytes = 200;
     options.division = {1024, 2};
     options.ring_bytes = 8 * 1024;
     engine_ = std::make_unique<Engine>(
