@@ -38,6 +38,15 @@
 namespace pinring::copy {
 namespace {
 
+TEST(MoversThatDrainTest, AreHalfOfTheProcessorsAndAtMostEight) {
+  EXPECT_EQ(MoversThatDrain(INT_MIN), 1);
+  EXPECT_EQ(MoversThatDrain(1), 1);
+  EXPECT_EQ(MoversThatDrain(3), 1);
+  EXPECT_EQ(MoversThatDrain(8), 4);
+  EXPECT_EQ(MoversThatDrain(16), 8);
+  EXPECT_EQ(MoversThatDrain(INT_MAX), 8);
+}
+
 TEST(DefaultMoversTest, LeavesProcessorsFreeAndStopsAtTwelve) {
   EXPECT_EQ(DefaultMovers(INT_MIN), 1);
   EXPECT_EQ(DefaultMovers(0), 1);
@@ -46,9 +55,9 @@ TEST(DefaultMoversTest, LeavesProcessorsFreeAndStopsAtTwelve) {
   EXPECT_EQ(DefaultMovers(3), 2);
   EXPECT_EQ(DefaultMovers(4), 3);
   EXPECT_EQ(DefaultMovers(8), 6);
-  EXPECT_EQ(DefaultMovers(12), 8);
-  EXPECT_EQ(DefaultMovers(16), 8);
-  EXPECT_EQ(DefaultMovers(20), 10);
+  EXPECT_EQ(DefaultMovers(12), 9);
+  EXPECT_EQ(DefaultMovers(16), 12);
+  EXPECT_EQ(DefaultMovers(20), 12);
   EXPECT_EQ(DefaultMovers(24), 12);
   EXPECT_EQ(DefaultMovers(256), 12);
   EXPECT_EQ(DefaultMovers(INT_MAX), 12);

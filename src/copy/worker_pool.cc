@@ -20,18 +20,14 @@
 namespace pinring::copy {
 
 int DefaultMovers(int usable_cpus) {
-  // Eight fill a PCIe 5 x16 link; more of them only disturb the program, and
-  // on 16 virtual processors each other.
-  constexpr int kEnoughForALink = 8;
   constexpr int kMostMovers = 12;
   if (usable_cpus <= 2) return 1;
-  if (usable_cpus >= 2 * kMostMovers) return kMostMovers;
-  return std::max(std::min(usable_cpus * 3 / 4, kEnoughForALink),
-                  usable_cpus / 2);
+  return std::min(std::min(usable_cpus, 2 * kMostMovers) * 3 / 4, kMostMovers);
 }
 
 int MoversThatDrain(int usable_cpus) {
-  return std::max(1, usable_cpus / 2);
+  constexpr int kMostThatDrain = 8;
+  return std::max(1, std::min(usable_cpus / 2, kMostThatDrain));
 }
 
 WorkerPool::WorkerPool(int threads, std::function<void(int)> body,

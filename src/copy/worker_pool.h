@@ -20,14 +20,16 @@
 namespace pinring::copy {
 
 // How many movers deserve to run where `usable_cpus` processors may be used: 1
-// up to two of them, then three quarters up to eight movers, then half, at most
-// 12. With a mover on every processor the driver's own thread starves. Measured
-// on an H200 with 16 virtual processors, 1 GiB device to host, deferred, of the
-// pinned rate: 8 movers 0.96, 10 movers 0.95, 12 movers 0.88.
+// up to two of them, then three quarters, at most 12. With a mover on every
+// processor the driver's own thread starves.
 [[nodiscard]] int DefaultMovers(int usable_cpus);
 
-// How many of them drain the ring at once, at most: half of the processors.
-// Four fill a PCIe 5 x16 link on that machine, more than eight slow it down.
+// How many of them also drain the ring; the others only fill it. Half of the
+// processors, at most 8. On an H200 with 16 virtual processors four fill a PCIe
+// 5 x16 link from the ring; with 12 that drain and wait in turn, a deferred
+// copy of 1 GiB to the host fell from 0.96 of the pinned rate to 0.87. Towards
+// the device, after an idle time, 8, 10 and 12 movers reached 0.82, 0.88 and
+// 0.89.
 [[nodiscard]] int MoversThatDrain(int usable_cpus);
 
 // A set of named threads, made at the first EnsureStarted, each of which runs

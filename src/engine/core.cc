@@ -30,6 +30,11 @@ Core::Core(const CoreOptions& options, std::byte* ring, FlagLine* lines)
 
 namespace {
 
+bool Suits(const Transfer& transfer, Core::Work work) {
+  return work == Core::Work::kAll ||
+         transfer.direction == Direction::kHostToDevice;
+}
+
 size_t Places(const TransferRequest& request, uint64_t chunks) {
   if (request.fill.has_value()) return 1;
   return static_cast<size_t>(request.prefilled ? 2 : 2 * chunks + 1);
@@ -530,7 +535,6 @@ void Core::Inherit(Core& other) {
   for (std::shared_ptr<Transfer>& transfer : other.lost_)
     lost_.push_back(std::move(transfer));
   other.lost_.clear();
-  draining_ += std::exchange(other.draining_, 0);
 }
 
 // --- Moving
@@ -554,12 +558,6 @@ bool Core::LookBehind(const Owner& owner, const Transfer& transfer) const {
   return owner.early > 0 || Reached(owner.line, transfer.number + 1);
 }
 
-// More movers that drain only disturb each other, and the driver's thread.
-bool Core::EnoughDrain(const Transfer& transfer) const {
-  return options_.most_draining > 0 && draining_ >= options_.most_draining &&
-         transfer.direction == Direction::kDeviceToHost;
-}
-
 // A small chunk is shared by several movers too.
 size_t Core::PieceBytes(size_t chunk_bytes) const {
   constexpr size_t kPiecesAtLeast = 8;
@@ -570,10 +568,10 @@ size_t Core::PieceBytes(size_t chunk_bytes) const {
   return std::min(options_.piece_bytes, std::max(piece, kSmallestPiece));
 }
 
-bool Core::TakeFrom(Owner& owner, uint64_t now_nanos, bool mover, Move* move) {
+bool Core::TakeFrom(Owner& owner, uint64_t now_nanos, Work work, Move* move) {
   ObserveOwner(owner, now_nanos);
   for (const std::shared_ptr<Transfer>& transfer : owner.queue) {
-    if (!Claimable(*transfer) || (mover && EnoughDrain(*transfer))) {
+    if (!Claimable(*transfer) || !Suits(*transfer, work)) {
       if (!LookBehind(owner, *transfer)) return false;
       continue;
     }
@@ -589,7 +587,6 @@ bool Core::TakeFrom(Owner& owner, uint64_t now_nanos, bool mover, Move* move) {
           ring_ + transfer->ChunkSlot(chunk).offset + transfer->claim_offset;
     }
     ++transfer->moves_in_progress;
-    draining_ += transfer->direction == Direction::kDeviceToHost ? 1 : 0;
     transfer->claim_offset += bytes;
     if (transfer->claim_offset == chunk_bytes) {
       transfer->claim_offset = 0;
@@ -600,15 +597,16 @@ bool Core::TakeFrom(Owner& owner, uint64_t now_nanos, bool mover, Move* move) {
   return false;
 }
 
-bool Core::Take(uint64_t now_nanos, const Transfer* only, Move* move) {
+bool Core::Take(uint64_t now_nanos, const Transfer* only, Work work,
+                Move* move) {
   if (only != nullptr) {
     Owner* owner = OwnerOf(*only);
-    return owner != nullptr && TakeFrom(*owner, now_nanos, false, move);
+    return owner != nullptr && TakeFrom(*owner, now_nanos, work, move);
   }
   for (size_t visits = active_.size(); visits > 0; --visits) {
     if (cursor_ >= active_.size()) cursor_ = 0;
     Owner& owner = *active_[cursor_];
-    if (TakeFrom(owner, now_nanos, true, move)) {
+    if (TakeFrom(owner, now_nanos, work, move)) {
       ++cursor_;
       return true;
     }
@@ -624,7 +622,6 @@ bool Core::Take(uint64_t now_nanos, const Transfer* only, Move* move) {
 void Core::Finish(const Move& move) {
   Transfer& transfer = *move.transfer;
   --transfer.moves_in_progress;
-  draining_ -= transfer.direction == Direction::kDeviceToHost ? 1 : 0;
   transfer.Moved(move.chunk) += move.bytes;
   Owner* owner = OwnerOf(transfer);
   if (owner == nullptr) return;
@@ -677,12 +674,12 @@ bool Core::CanProgress() const {
                      });
 }
 
-bool Core::MoverCanTake() const {
+bool Core::CanTake(Work work) const {
   return std::any_of(
       active_.begin(), active_.end(),
-      [this](const std::unique_ptr<Owner>& owner) {
+      [this, work](const std::unique_ptr<Owner>& owner) {
         for (const std::shared_ptr<Transfer>& transfer : owner->queue) {
-          if (Claimable(*transfer)) return !EnoughDrain(*transfer);
+          if (Claimable(*transfer) && Suits(*transfer, work)) return true;
           if (!LookBehind(*owner, *transfer)) return false;
         }
         return false;
@@ -752,7 +749,6 @@ void Core::CheckInvariants() const {
   }
   PINRING_CHECK(held == arena_.ring_bytes(), "slots are lost or owned twice");
   PINRING_CHECK(queued == outstanding_, "outstanding transfers are miscounted");
-  PINRING_CHECK(draining_ >= 0, "a move out of a slot has ended twice");
   PINRING_CHECK(
       free_lines_.size() + active_.size() + quarantined_lines_ == lines_.size(),
       "lines are lost");

@@ -48,8 +48,6 @@ struct CoreOptions {
   // Chunks of a copy that is under way at once begin or end as small as this;
   // 0: all are of one size.
   size_t smallest_chunk_bytes = 0;
-  // How many movers drain slots at once, at most; 0: all.
-  int most_draining = 0;
   uint32_t lines = 0;  // streams that can hold staged work at once
   Sequence first_sequence =
       0;  // where all counters start; the flags must hold it
@@ -130,16 +128,23 @@ class Core {
   // Does all that the flags allow without moving bytes: permits, retires, gives
   // slots back. True where anything changed.
   bool Observe(uint64_t now_nanos);
+  // What a mover may be given to do.
+  enum class Work { kAll, kFill };  // kFill: only towards the device
   // The next piece to move, of any stream, or of the given transfer's stream
   // only. Observes the streams that it looks at.
-  [[nodiscard]] bool Take(uint64_t now_nanos, const Transfer* only, Move* move);
+  [[nodiscard]] bool Take(uint64_t now_nanos, const Transfer* only,
+                          Move* move) {
+    return Take(now_nanos, only, Work::kAll, move);
+  }
+  [[nodiscard]] bool Take(uint64_t now_nanos, const Transfer* only, Work work,
+                          Move* move);
   void Finish(const Move& move);
   // Whether Observe or Take would do anything now, for any stream or for the
   // given transfer's. Changes nothing.
   [[nodiscard]] bool CanProgress() const;
   [[nodiscard]] bool CanProgress(const Transfer& transfer) const;
-  // Whether another mover would find a piece to move now.
-  [[nodiscard]] bool MoverCanTake() const;
+  // Whether Take would find a piece now, of any stream.
+  [[nodiscard]] bool CanTake(Work work) const;
 
   // The context answers an error to everything: its transfers are lost, their
   // slots go into quarantine.
@@ -211,10 +216,9 @@ class Core {
   bool Retire(Owner& owner);
   bool RetireNow(const Transfer& transfer) const;
   bool Claimable(const Transfer& transfer) const;
-  bool EnoughDrain(const Transfer& transfer) const;
   size_t PieceBytes(size_t chunk_bytes) const;
   bool LookBehind(const Owner& owner, const Transfer& transfer) const;
-  bool TakeFrom(Owner& owner, uint64_t now_nanos, bool mover, Move* move);
+  bool TakeFrom(Owner& owner, uint64_t now_nanos, Work work, Move* move);
   bool OwnerCanProgress(const Owner& owner) const;
   void NoteStall(Owner& owner, uint64_t now_nanos);
   void Drain(Owner& owner);
@@ -238,7 +242,6 @@ class Core {
   size_t quarantined_lines_ = 0;
   size_t quarantined_bytes_ = 0;
   size_t outstanding_ = 0;
-  int draining_ = 0;  // moves out of slots in progress
   size_t crowd_ = 0;  // see NoteCrowd
   uint64_t crowd_seen_nanos_ = 0;
   size_t cursor_ =

@@ -109,8 +109,15 @@ Engine::Engine(const EngineOptions& options,
     const int movers = options_.movers > 0
                            ? options_.movers
                            : copy::DefaultMovers(os::UsableCpus());
+    const int all_round = copy::MoversThatDrain(os::UsableCpus());
     movers_ = std::make_unique<copy::WorkerPool>(movers,
-                                                 [this](int) { MoverBody(); });
+                                                 [this, all_round](int worker) {
+                                                   if (worker < all_round) {
+                                                     MoverBody();
+                                                   } else {
+                                                     FillerBody();
+                                                   }
+                                                 });
   }
 }
 
@@ -120,7 +127,8 @@ Engine::~Engine() {
     movers_->Stop([this] {
       absl::MutexLock lock(&mutex_);
       published_.SignalAll();
-      WakeFollowers();
+      WakeFollowers(Core::Work::kAll);
+      WakeFollowers(Core::Work::kFill);
     });
   }
   const bool idle = outstanding() == 0;
@@ -180,8 +188,6 @@ void Engine::TakeOver(const RingMemory& ring) {
     options.unit_bytes = options_.division.slot_bytes;
   options.piece_bytes = options_.piece_bytes;
   options.smallest_chunk_bytes = options_.smallest_chunk_bytes;
-  if (movers_ != nullptr)
-    options.most_draining = copy::MoversThatDrain(os::UsableCpus());
   options.lines = options_.lines;
   options.first_sequence = options_.first_sequence;
   options.share_slots_for_test = options_.share_slots_for_test;
@@ -589,8 +595,10 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request,
     if (published.transfer != nullptr && !wanted.prefilled) {
       // Large and not known to be held up: all movers are needed at once.
       if (wanted.idle || waits) {
-        expect_work_.store(bytes >= kManyMoversBytes,
-                           std::memory_order_relaxed);
+        std::atomic<bool>& expected =
+            request.direction == Direction::kHostToDevice ? expect_fill_
+                                                          : expect_drain_;
+        expected.store(bytes >= kManyMoversBytes, std::memory_order_relaxed);
       }
       published_.Signal();
     }
@@ -918,40 +926,61 @@ void Engine::FinishMove(const Move& move) {
   core_->Finish(move);
 }
 
-bool Engine::TakeMove(const Transfer* only, Move* move) {
-  absl::MutexLock lock(&mutex_);
-  return core_ != nullptr && core_->Take(os::MonotonicNanos(), only, move);
+void Engine::WakeFollowers(Core::Work work) {
+  std::atomic<uint32_t>& epoch =
+      work == Core::Work::kFill ? fill_epoch_ : work_epoch_;
+  epoch.fetch_add(1, std::memory_order_release);
+  epoch.notify_all();
 }
 
-void Engine::WakeFollowers() {
-  work_epoch_.fetch_add(1, std::memory_order_release);
-  work_epoch_.notify_all();
+bool Engine::TakeMove(Core::Work work, Move* move) {
+  absl::MutexLock lock(&mutex_);
+  return core_ != nullptr &&
+         core_->Take(os::MonotonicNanos(), nullptr, work, move);
 }
 
 void Engine::MoverBody() {
   while (!movers_->stopping()) {
     Move move;
-    bool taken = TakeMove(nullptr, &move);
+    bool taken = TakeMove(Core::Work::kAll, &move);
     if (!taken && !polling_.exchange(true, std::memory_order_acq_rel)) {
       bool more = false;
+      bool fill = false;
       taken = PollForMove(&move);
       polling_.store(false, std::memory_order_release);
       if (taken) {
         absl::MutexLock lock(&mutex_);
-        more = core_->MoverCanTake();
+        more = core_->CanTake(Core::Work::kAll);
+        fill = more && core_->CanTake(Core::Work::kFill);
       }
-      if (more) WakeFollowers();
+      if (more) WakeFollowers(Core::Work::kAll);
+      if (fill) WakeFollowers(Core::Work::kFill);
     } else if (!taken) {
-      FollowPoller();
+      FollowPoller(work_epoch_);
     }
-    if (taken) {
-      if (move.bytes >= kManyMoversBytes / 16) {
-        last_move_nanos_.store(os::MonotonicNanos(), std::memory_order_relaxed);
-      }
-      CarryOut(move);
-      FinishMove(move);
+    if (taken) MakeMove(move);
+  }
+}
+
+// A mover beyond those that drain: more of them would only take time from the
+// others and from the driver's thread.
+void Engine::FillerBody() {
+  while (!movers_->stopping()) {
+    Move move;
+    if (TakeMove(Core::Work::kFill, &move)) {
+      MakeMove(move);
+    } else {
+      FollowPoller(fill_epoch_);
     }
   }
+}
+
+void Engine::MakeMove(const Move& move) {
+  if (move.bytes >= kManyMoversBytes / 16) {
+    last_move_nanos_.store(os::MonotonicNanos(), std::memory_order_relaxed);
+  }
+  CarryOut(move);
+  FinishMove(move);
 }
 
 // The one mover that watches the flags: spinning at first, then ever so often.
@@ -976,8 +1005,10 @@ bool Engine::PollForMove(Move* move) {
     } else {
       os::SleepMicros(kPollSleepMicros);
     }
-    if (expect_work_.exchange(false, std::memory_order_relaxed))
-      WakeFollowers();
+    const bool fill = expect_fill_.exchange(false, std::memory_order_relaxed);
+    if (expect_drain_.exchange(false, std::memory_order_relaxed) || fill)
+      WakeFollowers(Core::Work::kAll);
+    if (fill) WakeFollowers(Core::Work::kFill);
   }
   return false;
 }
@@ -996,18 +1027,19 @@ bool Engine::WaitForPublished() {
 
 // The others spin for a while on a word that the polling one raises, then sleep
 // until it does.
-void Engine::FollowPoller() {
-  const uint32_t seen = work_epoch_.load(std::memory_order_acquire);
+void Engine::FollowPoller(const std::atomic<uint32_t>& epoch) {
+  const uint32_t seen = epoch.load(std::memory_order_acquire);
+  const bool polls = &epoch == &work_epoch_;
   const uint64_t since = os::MonotonicNanos();
   while (os::MonotonicNanos() - since < kSpinNanos) {
-    if (work_epoch_.load(std::memory_order_acquire) != seen ||
-        movers_->stopping() || !polling_.load(std::memory_order_acquire)) {
+    if (epoch.load(std::memory_order_acquire) != seen || movers_->stopping() ||
+        (polls && !polling_.load(std::memory_order_acquire))) {
       return;
     }
     if (nothing_outstanding_.load(std::memory_order_relaxed)) break;
     for (int i = 0; i < 32; ++i) os::CpuPause();
   }
-  if (!movers_->stopping()) work_epoch_.wait(seen, std::memory_order_acquire);
+  if (!movers_->stopping()) epoch.wait(seen, std::memory_order_acquire);
 }
 
 // --- Looking

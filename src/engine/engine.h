@@ -216,12 +216,14 @@ class Engine {
   // one.
   absl::Status Probe(const Context& context);
 
-  bool TakeMove(const Transfer* only, Move* move);
+  bool TakeMove(Core::Work work, Move* move);
+  void MakeMove(const Move& move);
   void MoverBody();
+  void FillerBody();
   bool PollForMove(Move* move);
   bool WaitForPublished();
-  void FollowPoller();
-  void WakeFollowers();
+  void FollowPoller(const std::atomic<uint32_t>& epoch);
+  void WakeFollowers(Core::Work work);
 
   const EngineOptions options_;
   const EngineSurroundings around_;
@@ -267,7 +269,10 @@ class Engine {
   // one took, or soon will be. They wait for it without a lock, so that one
   // call wakes them all at once.
   std::atomic<uint32_t> work_epoch_{0};
-  std::atomic<bool> expect_work_{false};      // the polling one is to raise it
+  std::atomic<uint32_t> fill_epoch_{0};  // for those that only fill
+  // The polling one is to raise them.
+  std::atomic<bool> expect_fill_{false};
+  std::atomic<bool> expect_drain_{false};
   std::atomic<uint64_t> last_move_nanos_{0};  // when a mover last took a piece
   std::unique_ptr<copy::WorkerPool> movers_;
 };
