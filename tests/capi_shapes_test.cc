@@ -468,9 +468,11 @@ TEST_F(CapiShapesTest, BadShapesAreRefusedBeforeAnythingMoves) {
   copy.dstPtr = {device, 100, 100, 10};
   copy.kind = cudaMemcpyDefault;
   copy.extent = {101, 2, 2};
+  EXPECT_EQ(pinringMemcpy3D(&copy), cudaErrorInvalidPitchValue);
+  copy.extent = {101, 1, 1};
   EXPECT_EQ(pinringMemcpy3D(&copy), cudaErrorInvalidValue);
   copy.extent = {100, 11, 2};
-  EXPECT_EQ(pinringMemcpy3D(&copy), cudaErrorInvalidValue);
+  EXPECT_EQ(pinringMemcpy3D(&copy), cudaErrorInvalidPitchValue);
   // Nothing succeeds.
   copy.extent = {100, 0, 2};
   EXPECT_EQ(pinringMemcpy3D(&copy), cudaSuccess);

@@ -108,12 +108,14 @@ class CapiTest : public testing::Test {
 
 // --- What native-facts say about codes -------------------------------------
 
-TEST_F(CapiTest, AllocationOfZeroBytesSucceedsAndLeavesThePointer) {
+TEST_F(CapiTest, AllocationOfZeroBytesSucceedsAndGivesNoMemory) {
   int junk = 0;
   void* pointer = &junk;
   EXPECT_EQ(pinringMallocHost(&pointer, 0), cudaSuccess);
+  EXPECT_EQ(pointer, nullptr);
+  pointer = &junk;
   EXPECT_EQ(pinringHostAlloc(&pointer, 0, cudaHostAllocMapped), cudaSuccess);
-  EXPECT_EQ(pointer, &junk);
+  EXPECT_EQ(pointer, nullptr);
   EXPECT_EQ(Usage().all.totalCount, 0u);
 }
 

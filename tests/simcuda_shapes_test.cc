@@ -319,16 +319,18 @@ TEST_F(ShapesTest, WhatIsWrongIsRefusedAndMovesNothing) {
     EXPECT_EQ(cu().Memcpy2DUnaligned(&copy), CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(cu().Memcpy2DAsync(&copy, stream_), CUDA_ERROR_INVALID_VALUE);
   }
-  // Also where there is but one row.
-  CUDA_MEMCPY2D one_row = Flat(good);
-  one_row.Height = 1;
-  one_row.srcPitch = size_t{1} << 31;
-  EXPECT_EQ(cu().Memcpy2DUnaligned(&one_row), CUDA_ERROR_INVALID_VALUE);
+  CUDA_MEMCPY2D far_apart = Flat(good);
+  far_apart.srcPitch = size_t{1} << 31;
+  EXPECT_EQ(cu().Memcpy2DUnaligned(&far_apart), CUDA_ERROR_INVALID_VALUE);
   ASSERT_CU(cu().CtxSynchronize());
   const std::vector<char> now = Read(target_, Place::kDevice);
   EXPECT_EQ(WrongBytes(now.data(), kBytes, 5), 0u);
-  // The copy was right otherwise.
+  // The copy was right otherwise, and one row may be as far from the next as it
+  // likes.
   EXPECT_CU(cu().Memcpy3D(&good));
+  CUDA_MEMCPY2D one_row = far_apart;
+  one_row.Height = 1;
+  EXPECT_CU(cu().Memcpy2DUnaligned(&one_row));
 }
 
 // A GPU has been seen to check one-dimensional copies so; asserted where it is
@@ -512,6 +514,8 @@ TEST_F(ShapesTest, ArraysTakeAndGiveParts) {
       {"odd x", [](CUDA_MEMCPY3D& copy) { copy.srcXInBytes = 41; }},
   };
   for (const auto& [what, spoil] : wrongs) {
+    // A GPU has been seen to take what begins between two elements.
+    if (TestsRunNatively() && std::strcmp(what, "odd x") == 0) continue;
     CUDA_MEMCPY3D copy = out;
     spoil(copy);
     EXPECT_EQ(cu().Memcpy3D(&copy), CUDA_ERROR_INVALID_VALUE) << what;
@@ -597,16 +601,26 @@ TEST_F(ShapesTest, ReplaysOfAGraphMoveTheBytesOfTheMoment) {
   EXPECT_CU(cu().GraphDestroy(graph));
 }
 
-TEST_F(ShapesTest, ASynchronousCopyInACaptureInvalidatesIt) {
+// It is a copy of the legacy stream's: legal beside the capture of a
+// non-blocking stream, whatever the mode.
+TEST_F(ShapesTest, ASynchronousCopyInvalidatesTheCaptureOfABlockingStreamOnly) {
   const End host{Place::kPinned, 0, 0, 0, 0, 100, 1};
   const End device{Place::kDevice, 0, 0, 0, 0, 100, 1};
   const CUDA_MEMCPY2D copy = Flat(Describe(device, host, {100, 5, 1}, false));
-  ASSERT_CU(cu().StreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  EXPECT_EQ(cu().Memcpy2DUnaligned(&copy),
-            CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   CUgraph graph = nullptr;
-  EXPECT_EQ(cu().StreamEndCapture(stream_, &graph),
+  ASSERT_CU(cu().StreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  EXPECT_CU(cu().Memcpy2DUnaligned(&copy));
+  EXPECT_CU(cu().MemcpyHtoD(target_.device, source_.pinned, 100));
+  EXPECT_CU(cu().MemsetD8(target_.device, 1, 100));
+  EXPECT_CU(cu().StreamEndCapture(stream_, &graph));
+  EXPECT_CU(cu().GraphDestroy(graph));
+  CUstream blocking = nullptr;
+  ASSERT_CU(cu().StreamCreateWithPriority(&blocking, CU_STREAM_DEFAULT, 0));
+  ASSERT_CU(cu().StreamBeginCapture(blocking, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  EXPECT_EQ(cu().Memcpy2DUnaligned(&copy), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  EXPECT_EQ(cu().StreamEndCapture(blocking, &graph),
             CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  EXPECT_CU(cu().StreamDestroy(blocking));
 }
 
 #if CUDA_VERSION >= 12080
@@ -746,7 +760,8 @@ TEST_F(BatchTest, WhatIsWrongIsRefusedAndMovesNothing) {
   EXPECT_EQ(call(&attributes_, &first_, 1, stream_), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(failed_, 17u);
   ASSERT_CU(cu().StreamSynchronize(stream_));
-  ExpectMoved(false);
+  // A GPU has been seen to move those before the wrong one.
+  if (!TestsRunNatively()) ExpectMoved(false);
 }
 #endif
 

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "src/os/mapped_file.h"
+#include "src/os/system_info.h"
 
 namespace {
 
@@ -55,6 +56,9 @@ double Seconds(const std::function<void()>& work) {
 }
 
 void ShowProgress(const char* what, std::size_t done, std::size_t all) {
+  static const bool terminal =
+      pinring::os::IsTerminal(pinring::os::StandardStream::kError);
+  if (!terminal) return;
   constexpr int kWidth = 40;
   const int full = static_cast<int>(done * kWidth / all);
   std::fprintf(stderr, "\r%-18s [%.*s%*s] %3d %%", what, full,

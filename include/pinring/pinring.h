@@ -106,8 +106,8 @@ PINRING_API cudaError_t pinringMallocHost(void** pointer, size_t bytes);
 // kernels read flags and mailboxes there; when the pool is full they are
 // staged.
 //
-// 0 bytes succeed and leave *pointer as it was. *pointer is not changed on
-// error. Does not wait for any stream.
+// 0 bytes succeed, and *pointer is null then, as when there is no memory to be
+// had. Does not wait for any stream.
 //
 // Errors: cudaErrorInvalidValue (`pointer` is null, unknown flags),
 // cudaErrorMemoryAllocation (no memory, or pinned_limit_bytes is reached).
@@ -164,7 +164,8 @@ PINRING_API cudaError_t pinringMemcpyAsync(void* dst, const void* src,
 // are packed into the ring, many to a chunk.
 //
 // Errors: as pinringMemcpy and pinringMemcpyAsync, and
-// cudaErrorInvalidPitchValue (a row is longer than a pitch).
+// cudaErrorInvalidPitchValue (several rows, longer than a pitch; a single one
+// is an invalid value then).
 PINRING_API cudaError_t pinringMemcpy2D(void* dst, size_t dst_pitch,
                                         const void* src, size_t src_pitch,
                                         size_t width, size_t height,
@@ -178,8 +179,8 @@ PINRING_API cudaError_t pinringMemcpy2DAsync(void* dst, size_t dst_pitch,
 // As cudaMemcpy3D and cudaMemcpy3DAsync, between addresses, or an address and
 // an array.
 //
-// Errors: as pinringMemcpy2D, and cudaErrorInvalidValue (null, two arrays, no
-// address, rows or slices beyond their pitch or the array),
+// Errors: as pinringMemcpy2D, also for slices of more rows than they have, and
+// cudaErrorInvalidValue (null, two arrays, no address, beyond the array),
 // cudaErrorInvalidResourceHandle (the array), cudaErrorNotSupported (an array
 // that is not made of equal channels, such as a compressed one: promote the
 // block, and use the runtime's function).

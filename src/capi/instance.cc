@@ -101,6 +101,8 @@ absl::Status Instance::HostAlloc(void** pointer, size_t bytes, unsigned flags) {
                                      ": only portable (1), mapped (2) and "
                                      "write-combined (4) are known"));
   }
+  *pointer =
+      nullptr;  // as natively, also where nothing is asked for or to be had
   if (bytes == 0) return absl::OkStatus();
   if (auto status = CheckProcess(); !status.ok()) return status;
   auto block = memory_.Allocate(bytes, flags, contexts_.CurrentDevice(),

@@ -65,6 +65,7 @@ class Instance {
     bool empty() const { return width == 0 || height == 0 || depth == 0; }
     // An error where the last byte is beyond what 64 bits can say. The driver
     // would say so too, but after this had been computed with. Not empty.
+    absl::Status CheckPitch(const Pitch& pitch) const;
     absl::Status CheckReach(const Pitch& pitch) const;
   };
   // One copy that the program asked for.

@@ -96,6 +96,24 @@ void SetEnds(const Instance::Copy& copy, DriverCopy* out) {
 
 }  // namespace
 
+// What the driver refuses: rows longer than their pitch, unless it is 0, and,
+// between rows, a pitch of 2 GiB or more. It leaves the row of an array to the
+// other end.
+absl::Status Instance::Rows::CheckPitch(const Pitch& pitch) const {
+  constexpr uint64_t kMostPitch = INT32_MAX;  // CU_DEVICE_ATTRIBUTE_MAX_PITCH
+  if (pitch.row != 0 && pitch.row < width) {
+    return InvalidValue(absl::StrCat(
+        "rows of ", width, " bytes do not fit into a pitch of ", pitch.row));
+  }
+  if ((height > 1 || depth > 1) && pitch.row > kMostPitch) {
+    return InvalidValue(absl::StrCat("a pitch of ", pitch.row,
+                                     " bytes is over the most that a device "
+                                     "takes, ",
+                                     kMostPitch));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Instance::Rows::CheckReach(const Pitch& pitch) const {
   const auto last = [](uint64_t count, uint64_t step) {
     return absl::uint128(count - 1) * step;
@@ -115,6 +133,7 @@ absl::Status Instance::MemcpyRows(const Copy& copy) {
   const Rows& rows = *copy.rows;
   if (rows.empty()) return absl::OkStatus();
   for (const Pitch& pitch : {rows.dst, rows.src}) {
+    if (auto status = rows.CheckPitch(pitch); !status.ok()) return status;
     if (auto status = rows.CheckReach(pitch); !status.ok()) return status;
   }
   Copy counted = copy;

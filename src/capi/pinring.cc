@@ -163,7 +163,8 @@ cudaError_t CopyRectangle(void* dst, size_t dst_pitch, const void* src,
                           size_t src_pitch, size_t width, size_t height,
                           const cudaMemcpyKind& kind, cudaStream_t stream,
                           bool wait) {
-  if (height > 0 && (width > dst_pitch || width > src_pitch)) {
+  // Of a single row the driver says whether it fits, as natively.
+  if (width > 0 && height > 1 && (width > dst_pitch || width > src_pitch)) {
     return LastError::Keep(
         cudaErrorInvalidPitchValue,
         absl::StrCat("rows of ", width, " bytes do not fit into pitches of ",
@@ -199,7 +200,7 @@ cudaError_t CopyArrayRows(cudaArray_const_t array, size_t x, size_t y,
                           bool wait) {
   if (array == nullptr)
     return LastError::Keep(cudaErrorInvalidResourceHandle, "the array is null");
-  if (height > 0 && width > pitch) {
+  if (width > 0 && height > 1 && width > pitch) {
     return LastError::Keep(
         cudaErrorInvalidPitchValue,
         absl::StrCat("rows of ", width, " bytes do not fit into a pitch of ",
@@ -264,11 +265,14 @@ bool Outside(const cudaPitchedPtr& pointer, const cudaPos& position,
 }
 
 cudaError_t BoxOutside(const cudaExtent& extent) {
-  return Report(InvalidValue(absl::StrCat(
-      "a box of ", extent.width, " bytes, ", extent.height, " rows and ",
-      extent.depth,
-      " slices reaches over the pitch or the height of its source or "
-      "destination")));
+  return LastError::Keep(
+      extent.height > 1 || extent.depth > 1 ? cudaErrorInvalidPitchValue
+                                            : cudaErrorInvalidValue,
+      absl::StrCat(
+          "a box of ", extent.width, " bytes, ", extent.height, " rows and ",
+          extent.depth,
+          " slices reaches over the pitch or the height of its source or "
+          "destination"));
 }
 
 // A box between an array and memory.

@@ -538,8 +538,7 @@ absl::Status Engine::CheckArrayRange(
     return from > all || length > all - from;
   };
   const Shape& shape = request.shape;
-  if (place.x % element != 0 || shape.width % element != 0 ||
-      outside(place.x, shape.width, array.Width * element) ||
+  if (outside(place.x, shape.width, array.Width * element) ||
       outside(place.y, shape.height, std::max<uint64_t>(1, array.Height)) ||
       outside(place.z, shape.depth, std::max<uint64_t>(1, array.Depth))) {
     return CudaStatus(
@@ -550,6 +549,9 @@ absl::Status Engine::CheckArrayRange(
                      array.Width, " x ", array.Height, " x ", array.Depth,
                      " elements of ", element, " bytes"));
   }
+  // Parts of elements: the driver's business.
+  if (place.x % element != 0 || shape.width % element != 0)
+    *refused = CopyOutcome::kArrayFormat;
   return absl::OkStatus();
 }
 

@@ -143,8 +143,10 @@ CUresult Model::Unpin(const char* entry, void* pointer, MemoryKind kind) {
 CUresult Model::MemHostAlloc(void** pointer, size_t bytes, unsigned flags) {
   Context* context;
   PINRING_SIMCUDA_TRY(Current(&context));
-  if (pointer == nullptr || bytes == 0 || (flags & ~kHostAllocFlags) != 0)
+  if (pointer == nullptr || (flags & ~kHostAllocFlags) != 0)
     return CUDA_ERROR_INVALID_VALUE;
+  *pointer = nullptr;
+  if (bytes == 0) return CUDA_SUCCESS;
   return Pin("cuMemHostAlloc", bytes, context, [&] {
     const Block* block = memory_.Allocate(MemoryKind::kHostAllocated, bytes,
                                           context->ordinal, flags);

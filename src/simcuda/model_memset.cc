@@ -40,7 +40,6 @@ CUresult Model::MakeMemset(const Fill& fill, OpRef* op) {
 CUresult Model::Memset(const char* entry, const Fill& fill) {
   Target target;
   PINRING_SIMCUDA_TRY(Resolve(nullptr, &target));
-  PINRING_SIMCUDA_TRY(CheckUnsafe());
   PINRING_SIMCUDA_TRY(CheckNotCapturing(target));
   if (fill.width == 0 || fill.height == 0) return CUDA_SUCCESS;
   OpRef op;

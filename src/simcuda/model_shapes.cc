@@ -59,8 +59,9 @@ CUresult Model::MakeEnd(const Operand& operand, const Shape& shape,
   const std::optional<size_t> row = Sum(operand.x, shape.width);
   const std::optional<size_t> rows = Sum(operand.y, shape.height);
   if (!row || !rows) return CUDA_ERROR_INVALID_VALUE;
+  const bool apart = shape.height > 1 || shape.depth > 1;
   if (operand.pitch != 0 &&
-      (operand.pitch > kMaxPitch || operand.pitch < *row)) {
+      ((apart && operand.pitch > kMaxPitch) || operand.pitch < *row)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const bool slices = shape.depth > 1 || operand.z != 0;

@@ -108,7 +108,7 @@ TEST_F(SizesTest, NothingAndEverythingAnswerAsNatively) {
   int junk = 0;
   void* pointer = &junk;
   EXPECT_EQ(pinringMallocHost(&pointer, 0), cudaSuccess);
-  EXPECT_EQ(pointer, &junk);
+  EXPECT_EQ(pointer, nullptr);
   EXPECT_EQ(pinringFreeHost(nullptr), cudaSuccess);
   const CUstream stream = bed().NonBlockingStream();
   Compare([&](PinnedApi& api, Observed& observed) {
@@ -116,7 +116,10 @@ TEST_F(SizesTest, NothingAndEverythingAnswerAsNatively) {
     Host block(api, 100000);
     void* unset = &junk;
     observed.Add("alloc all", api.Alloc(&unset, SIZE_MAX));
-    observed.Add("pointer", unset == &junk);
+    observed.Add("pointer", unset == nullptr);
+    unset = &junk;
+    observed.Add("alloc nothing", api.Alloc(&unset, 0));
+    observed.Add("pointer to nothing", unset == nullptr);
     observed.Add("alloc nearly all", api.Alloc(&unset, SIZE_MAX - 5000));
     observed.Add("null, 0", api.Copy(nullptr, nullptr, 0));
     observed.Add("null, 0, async", api.CopyAsync(nullptr, nullptr, 0, stream));

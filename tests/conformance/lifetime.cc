@@ -16,6 +16,8 @@ namespace {
 
 constexpr char kAfterFork[] =
     "After `fork` a child can read, write and free blocks";
+constexpr char kChildsWrites[] =
+    "what it writes is its own (natively the parent sees it)";
 
 // Case 5: another thread frees the block of a held copy, and at once takes and
 // fills a new one.
@@ -177,12 +179,19 @@ void ForkWithCopiesQueued(Run& run) {
       run.Stated(name, status, kAfterFork);
     }
   };
-  in_child("memory", [&] {
-    const bool right = DigestOf(up.get(), bytes) == digest;
-    std::memset(up.get(), 1, bytes);
-    std::memset(down.get(), 2, bytes);
-    return right ? 0 : 1;
-  });
+  in_child("memory",
+           [&] { return DigestOf(up.get(), bytes) == digest ? 0 : 1; });
+  // What the child writes is its own where the block is staged; the parent's
+  // copies, queued before, must not see it. Natively it is the parent's memory.
+  Pinned written(bytes);
+  std::memset(written.get(), 3, bytes);
+  const pid_t writer = fork();
+  if (writer == 0) {
+    std::memset(written.get(), 1, bytes);
+    _exit(0);
+  }
+  run.Right("the child can write", StatusOf(writer) == 0);
+  run.Stated("what a child wrote", written.get()[bytes / 2], kChildsWrites);
   in_child("attributes in the child", [&] {
     cudaPointerAttributes attributes;
     return static_cast<int>(cudaPointerGetAttributes(&attributes, up.get()));

@@ -391,10 +391,11 @@ void Runner::CheckHazards() {
 }
 
 cudaError_t Runner::Alloc(const Operation& op, Result* result) {
-  void* pointer = this;  // to be left as it is where nothing is made
+  void* pointer = this;  // to be left as it is, or null, where nothing is made
   const cudaError_t code = calls_->Alloc(&pointer, op.bytes, op.flags);
   const bool made = code == cudaSuccess && op.bytes > 0;
-  Check(made != (pointer == this), "an allocation's address");
+  Check(made != (pointer == this || pointer == nullptr),
+        "an allocation's address");
   if (!made) return code;
   BlockMemory& block = blocks_[static_cast<size_t>(op.index)];
   block = {static_cast<std::byte*>(pointer), op.bytes};

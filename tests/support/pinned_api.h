@@ -46,12 +46,26 @@ class DriverPinned final : public PinnedApi {
                                            bytes, stream));
   }
   cudaError_t Copy(void* dst, const void* src, size_t bytes) override {
-    return RuntimeCode(driver_.Memcpy(reinterpret_cast<CUdeviceptr>(dst),
-                                      reinterpret_cast<CUdeviceptr>(src),
-                                      bytes));
+    // By its direction: cuMemcpy of a driver for CUDA 13.0 crashes when the
+    // bytes reach over all addresses.
+    const auto to = reinterpret_cast<CUdeviceptr>(dst);
+    const auto from = reinterpret_cast<CUdeviceptr>(src);
+    if (OnDevice(to)) return RuntimeCode(driver_.MemcpyHtoD(to, src, bytes));
+    if (OnDevice(from))
+      return RuntimeCode(driver_.MemcpyDtoH(dst, from, bytes));
+    return RuntimeCode(driver_.Memcpy(to, from, bytes));
   }
 
  private:
+  bool OnDevice(CUdeviceptr address) const {
+    unsigned type = 0;
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
+    void* values[] = {&type};
+    return driver_.PointerGetAttributes(1, attributes, values, address) ==
+               CUDA_SUCCESS &&
+           type == CU_MEMORYTYPE_DEVICE;
+  }
+
   const Driver& driver_;
 };
 

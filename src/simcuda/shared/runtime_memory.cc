@@ -15,7 +15,6 @@ namespace {
 cudaError_t AllocateHost(const DriverTable& driver, void** pointer,
                          size_t bytes, unsigned flags) {
   if (pointer == nullptr) return cudaErrorInvalidValue;
-  if (bytes == 0) return cudaSuccess;
   return Error(driver.MemHostAlloc(pointer, bytes, flags));
 }
 

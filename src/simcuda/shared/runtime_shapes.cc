@@ -46,9 +46,10 @@ void SetDestination(CUDA_MEMCPY2D* copy, CUmemorytype type, void* pointer,
 cudaError_t Copy2D(Submit submit, void* dst, size_t dst_pitch, const void* src,
                    size_t src_pitch, size_t width, size_t height,
                    cudaMemcpyKind kind) {
-  if (!IsKind(kind)) return cudaErrorInvalidMemcpyDirection;
-  if (width != 0 && height != 0 && (dst_pitch < width || src_pitch < width))
+  if (width == 0 || height == 0) return cudaSuccess;
+  if (height > 1 && (dst_pitch < width || src_pitch < width))
     return cudaErrorInvalidPitchValue;
+  if (!IsKind(kind)) return cudaErrorInvalidMemcpyDirection;
   CUDA_MEMCPY2D copy = {};
   SetDestination(&copy, DestinationType(kind), dst, dst_pitch);
   SetSource(&copy, SourceType(kind), src, src_pitch);
@@ -181,9 +182,13 @@ cudaError_t Copy3D(Submit submit, const cudaMemcpy3DParms* parameters) {
   copy.Depth = p.extent.depth;
   const bool empty =
       copy.WidthInBytes == 0 || copy.Height == 0 || copy.Depth == 0;
-  if (!empty &&
-      ((p.srcArray == nullptr && p.srcPtr.pitch < copy.WidthInBytes) ||
-       (p.dstArray == nullptr && p.dstPtr.pitch < copy.WidthInBytes))) {
+  const auto too_small = [&copy](const cudaPitchedPtr& memory) {
+    return memory.pitch < copy.WidthInBytes ||
+           (copy.Depth > 1 && memory.ysize < copy.Height);
+  };
+  if (!empty && (copy.Height > 1 || copy.Depth > 1) &&
+      ((p.srcArray == nullptr && too_small(p.srcPtr)) ||
+       (p.dstArray == nullptr && too_small(p.dstPtr)))) {
     return cudaErrorInvalidPitchValue;
   }
   copy.srcMemoryType =
