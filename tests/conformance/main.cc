@@ -100,6 +100,13 @@ bool Selected(const Selection& selection, const Scenario& scenario) {
 void RunScenario(const Selection& selection, const Scenario& scenario) {
   const int seeds = std::max(1, selection.seeds * scenario.weight / 100);
   std::printf("# %s %s: %d seeds\n", scenario.rule, scenario.name, seeds);
+  int devices = 0;
+  CHECK_OK(cudaGetDeviceCount(&devices));
+  if (scenario.devices > devices) {
+    std::printf("skipped = it needs %d devices, here is %d\n", scenario.devices,
+                devices);
+    return;
+  }
   for (int i = 0; i < seeds; ++i) {
     const uint64_t seed = selection.seed + static_cast<uint64_t>(i);
     std::printf("seed %llu\n", static_cast<unsigned long long>(seed));

@@ -41,13 +41,17 @@ class DriverPinned final : public PinnedApi {
   }
   cudaError_t CopyAsync(void* dst, const void* src, size_t bytes,
                         CUstream stream) override {
-    return RuntimeCode(driver_.MemcpyAsync(reinterpret_cast<CUdeviceptr>(dst),
-                                           reinterpret_cast<CUdeviceptr>(src),
-                                           bytes, stream));
+    const auto to = reinterpret_cast<CUdeviceptr>(dst);
+    const auto from = reinterpret_cast<CUdeviceptr>(src);
+    if (OnDevice(to))
+      return RuntimeCode(driver_.MemcpyHtoDAsync(to, src, bytes, stream));
+    if (OnDevice(from))
+      return RuntimeCode(driver_.MemcpyDtoHAsync(dst, from, bytes, stream));
+    return RuntimeCode(driver_.MemcpyAsync(to, from, bytes, stream));
   }
+  // By its direction, both: cuMemcpy of a driver for CUDA 13.0 crashes when the
+  // bytes reach over all addresses.
   cudaError_t Copy(void* dst, const void* src, size_t bytes) override {
-    // By its direction: cuMemcpy of a driver for CUDA 13.0 crashes when the
-    // bytes reach over all addresses.
     const auto to = reinterpret_cast<CUdeviceptr>(dst);
     const auto from = reinterpret_cast<CUdeviceptr>(src);
     if (OnDevice(to)) return RuntimeCode(driver_.MemcpyHtoD(to, src, bytes));
