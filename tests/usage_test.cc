@@ -470,7 +470,7 @@ TEST(UsagePrintTest, JsonHasEveryFigure) {
       "\"events\":{\"small_pool_full\":0,\"ring_refused\":0,"
       "\"promoted_no_slot\":0,\"promotion_refused\":0,"
       "\"pageable_fallback\":1,\"slot_quarantined\":0,\"budget_refused\":0,"
-      "\"stream_memory_ops_absent\":0}}");
+      "\"stream_memory_ops_absent\":0,\"promoted_on_use\":0}}");
 }
 
 std::string Quoted(std::string_view value) {

@@ -416,7 +416,8 @@ enum pinringUsageEvent {
   pinringEventPageableFallback = 4,  // a copy took the driver's pageable way
   pinringEventSlotQuarantined = 5,   // a slot whose DMA may not be over
   pinringEventBudgetRefused = 6,     // pinned_limit_bytes refused something
-  pinringEventStreamMemoryOpsAbsent = 7  // the driver lacks them
+  pinringEventStreamMemoryOpsAbsent = 7,  // the driver lacks them
+  pinringEventPromotedOnUse = 8  // preloaded: a call needed the block pinned
 };
 
 // Array sizes, with room for what is to come.

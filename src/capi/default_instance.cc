@@ -30,6 +30,8 @@ std::atomic<const NoInstance*> failure{nullptr};
 
 absl::Mutex setup_mutex(absl::kConstInit);
 const Driver* replaced_driver ABSL_GUARDED_BY(setup_mutex) = nullptr;
+absl::StatusOr<Driver> (*driver_loader)()
+    ABSL_GUARDED_BY(setup_mutex) = &LoadDriver;
 // What Configure was told, in the order of the calls. Null while it is empty,
 // so that no constructor or destructor runs at load or at exit.
 std::string* settings_told ABSL_GUARDED_BY(setup_mutex) = nullptr;
@@ -40,7 +42,7 @@ absl::StatusOr<const Driver*> FindDriver()
   if (replaced_driver != nullptr) return replaced_driver;
   static const Driver* installed = nullptr;
   if (installed != nullptr) return installed;
-  auto driver = LoadDriver();
+  auto driver = driver_loader();
   if (!driver.ok()) return driver.status();
   installed = new Driver(*driver);  // Lives as long as the process.
   return installed;
@@ -204,6 +206,11 @@ Instance* CurrentInstance(const NoInstance** error) {
                      "destroyed; call pinringPopInstance"};
   *error = destroyed;
   return nullptr;
+}
+
+void SetDriverLoader(absl::StatusOr<Driver> (*load)()) {
+  absl::MutexLock lock(&setup_mutex);
+  driver_loader = load;
 }
 
 void ResetDefaultInstanceForTesting(const Driver* driver) {

@@ -42,6 +42,11 @@ absl::Status DestroyInstance(Instance* instance);
 // cudaErrorIllegalState where the instance exists already.
 absl::Status ConfigureDefaultInstance(absl::string_view settings);
 
+// Has instances find the driver by `load`, before the first is made: for a
+// library that stands between the program and the driver, and knows the
+// driver's own entry points.
+void SetDriverLoader(absl::StatusOr<Driver> (*load)());
+
 // For tests: destroys the default instance, which nobody may use meanwhile,
 // and forgets errors and settings. The next one uses `driver`, which outlives
 // it; the installed driver where it is null.

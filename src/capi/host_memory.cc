@@ -416,7 +416,9 @@ std::optional<HostMemory::Facts> HostMemory::Describe(
   if (block->kind() != BlockKind::kSmallArena) {
     Facts facts = {.device = block->device(),
                    .host_flags = block->host_flags(),
-                   .device_pointer = AddressOf(address)};
+                   .device_pointer = AddressOf(address),
+                   .base = block->base(),
+                   .bytes = block->bytes()};
     if (block->promoted()) {
       facts.device_pointer =
           block->device_pointer() + (AddressOf(address) - block->base());
@@ -432,7 +434,9 @@ std::optional<HostMemory::Facts> HostMemory::Describe(
   if (!small.has_value()) return std::nullopt;
   return Facts{.device = small->label.device,
                .host_flags = small->label.host_flags,
-               .device_pointer = AddressOf(address)};
+               .device_pointer = AddressOf(address),
+               .base = AddressOf(small->data),
+               .bytes = small->bytes};
 }
 
 }  // namespace pinring

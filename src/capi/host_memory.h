@@ -57,6 +57,9 @@ class HostMemory {
     unsigned host_flags = 0;
     // The device's address of it: the same, but perhaps for a promoted block.
     uint64_t device_pointer = 0;
+    // The block that the address is in.
+    uint64_t base = 0;
+    size_t bytes = 0;
   };
 
   // The others outlive it; `instance` is whose blocks they are.

@@ -252,6 +252,25 @@ absl::Status Instance::Promote(void* pointer) {
       absl::StrCat(AddressText(pointer), " is in no block of this library"));
 }
 
+absl::Status Instance::PromoteOnUse(void* pointer, absl::string_view function) {
+  const BlockUse block = memory_.UseStaged(pointer);
+  if (!block || block->promoted()) return absl::OkStatus();
+  if (auto status = Promote(pointer); !status.ok()) {
+    CountAndSay(
+        UsageEvent::kPromotionRefused,
+        absl::StrCat(function, " needs a block of ", HumanBytes(block->bytes()),
+                     " that is really pinned, which cannot be pinned in "
+                     "place: ",
+                     status.message()));
+    return status;
+  }
+  CountAndSay(UsageEvent::kPromotedOnUse,
+              absl::StrCat("a block of ", HumanBytes(block->bytes()),
+                           " is pinned in place, since ", function,
+                           " needs it really pinned"));
+  return absl::OkStatus();
+}
+
 absl::Status Instance::HostGetFlags(unsigned* flags, void* pointer) {
   if (flags == nullptr || pointer == nullptr)
     return InvalidValue("a null pointer");

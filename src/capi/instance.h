@@ -136,7 +136,14 @@ class Instance {
   absl::Status HostGetDevicePointer(void** device_pointer, void* pointer,
                                     unsigned flags);
   absl::Status Promote(void* pointer);
+  // The same for a staged block, since a call of `function` needs it pinned:
+  // counted, and the first time said.
+  absl::Status PromoteOnUse(void* pointer, absl::string_view function);
   absl::Status HostGetFlags(unsigned* flags, void* pointer);
+  // What is known about an address in a block; none for other memory.
+  std::optional<HostMemory::Facts> Describe(const void* pointer) const {
+    return memory_.Describe(pointer);
+  }
 
   absl::Status PushCategory(std::string_view name);
   absl::Status PopCategory();

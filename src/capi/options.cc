@@ -130,6 +130,10 @@ absl::Status ParseInto(const OptionInfo& info, absl::string_view text,
       options->*std::get<std::string Options::*>(info.field) = std::move(name);
       return absl::OkStatus();
     }
+    case OptionType::kNames:
+      options->*std::get<std::string Options::*>(info.field) =
+          std::string(text);
+      return absl::OkStatus();
   }
   return absl::InternalError("an option of no type");
 }
@@ -266,6 +270,7 @@ std::string FormatOptionValue(const OptionInfo& info, const Options& options) {
     case OptionType::kBool:
       return options.*std::get<bool Options::*>(info.field) ? "on" : "off";
     case OptionType::kKernel:
+    case OptionType::kNames:
       return options.*std::get<std::string Options::*>(info.field);
   }
   return "";
@@ -286,6 +291,8 @@ std::string AcceptedValues(const OptionInfo& info) {
       return "on or off";
     case OptionType::kKernel:
       return "auto, a name, or IN:OUT";
+    case OptionType::kNames:
+      return "names, separated by colons";
   }
   return "";
 }

@@ -54,6 +54,14 @@ inline constexpr uint64_t kMostBytes = kGiB << 20;
   X(Bool, promote, true, 0, 1, nullptr,                                        \
     "when no slot is left, pin the block in place; off: copy it the driver's " \
     "pageable way")                                                            \
+  X(Bool, promote_on_use, true, 0, 1, nullptr,                                 \
+    "preloaded: pin a block in place when a kernel, a graph or another call "  \
+    "needs it pinned; off: such a call fails")                                 \
+  X(Bytes, stage_min_bytes, 0, 1, kMostBytes, "the small limit alone",         \
+    "preloaded: smallest request that pinring takes; the driver pins smaller " \
+    "ones")                                                                    \
+  X(Names, leave_alone, "", 0, 0, nullptr,                                     \
+    "preloaded: categories and libraries whose requests the driver pins")      \
   X(Bool, show_usage, false, 0, 1, nullptr,                                    \
     "print the usage tables to standard error at exit")                        \
   X(Bool, verbose, false, 0, 1, nullptr,                                       \
@@ -68,6 +76,7 @@ struct OptionValueTypes {
   using Count = uint64_t;
   using Bool = bool;
   using Kernel = std::string;
+  using Names = std::string;
 };
 
 struct Options {
@@ -79,7 +88,7 @@ struct Options {
   friend bool operator==(const Options&, const Options&) = default;
 };
 
-enum class OptionType { kBytes, kCount, kBool, kKernel };
+enum class OptionType { kBytes, kCount, kBool, kKernel, kNames };
 
 struct OptionInfo {
   const char* name;         // "ring_bytes"

@@ -53,6 +53,7 @@ static_assert(Same(pinringEventSlotQuarantined, UsageEvent::kSlotQuarantined));
 static_assert(Same(pinringEventBudgetRefused, UsageEvent::kBudgetRefused));
 static_assert(Same(pinringEventStreamMemoryOpsAbsent,
                    UsageEvent::kStreamMemoryOpsAbsent));
+static_assert(Same(pinringEventPromotedOnUse, UsageEvent::kPromotedOnUse));
 
 pinringUsageAmount Amount(const UsageAmount& amount) {
   return {amount.current_bytes, amount.peak_bytes, amount.total_bytes,

@@ -52,8 +52,11 @@ absl::StatusOr<Driver> LoadDriver() {
     return absl::NotFoundError(
         absl::StrCat("no NVIDIA driver: ", library.status().message()));
   }
-  const auto get =
-      reinterpret_cast<GetProcAddress>(library->FindOrNull("cuGetProcAddress"));
+  return LoadDriver(library->FindOrNull("cuGetProcAddress"));
+}
+
+absl::StatusOr<Driver> LoadDriver(void* get_proc_address) {
+  const auto get = reinterpret_cast<GetProcAddress>(get_proc_address);
   if (get == nullptr) {
     return absl::NotFoundError(
         "the NVIDIA driver has no cuGetProcAddress: pinring needs one for CUDA "

@@ -17,6 +17,10 @@ namespace pinring {
 // will do); what cuInit answers, as a CUDA code, e.g. where there is no device.
 [[nodiscard]] absl::StatusOr<Driver> LoadDriver();
 
+// The same from the cuGetProcAddress of a driver that is loaded already, in the
+// form with four parameters.
+[[nodiscard]] absl::StatusOr<Driver> LoadDriver(void* get_proc_address);
+
 }  // namespace pinring
 
 #endif  // PINRING_SRC_DRIVER_LOADER_H_

@@ -89,6 +89,11 @@ class AddressMap {
 
   size_t size() const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // False only where there is no block. Takes no lock.
+  bool MayHoldBlocks() const {
+    return highest_.load(std::memory_order_relaxed) != 0;
+  }
+
   // Calls `visit` for each block, by address, under the lock: it must not call
   // the map, nor CUDA.
   void ForEach(const std::function<void(Block&)>& visit) const

@@ -70,6 +70,8 @@ std::string_view UsageEventName(UsageEvent event) {
       return "budget_refused";
     case UsageEvent::kStreamMemoryOpsAbsent:
       return "stream_memory_ops_absent";
+    case UsageEvent::kPromotedOnUse:
+      return "promoted_on_use";
   }
   return "unknown";
 }
@@ -92,6 +94,8 @@ std::string_view UsageEventDescription(UsageEvent event) {
       return "requests refused by the limit on pinned bytes";
     case UsageEvent::kStreamMemoryOpsAbsent:
       return "times stream memory operations were missing";
+    case UsageEvent::kPromotedOnUse:
+      return "blocks promoted, since a call needed them pinned";
   }
   return "unknown";
 }

@@ -61,8 +61,9 @@ enum class UsageEvent : uint8_t {
   kSlotQuarantined,        // A slot whose DMA can never be known to be over.
   kBudgetRefused,          // The limit on really pinned bytes refused a charge.
   kStreamMemoryOpsAbsent,  // The driver lacks stream memory operations.
+  kPromotedOnUse,          // A call needed a block that is really pinned.
 };
-inline constexpr size_t kNumUsageEvents = 8;
+inline constexpr size_t kNumUsageEvents = 9;
 
 // Short names, stable: they are keys in the JSON form ("small_pinned",
 // "host_to_device", "staged_sync", "small_pool_full").
