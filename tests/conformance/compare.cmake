@@ -1,15 +1,18 @@
 # Runs the scenarios of the conformance suite as pairs, natively and with pinring, compares what the two observe, and
 # prints the table. Ends with an error if a pair differs.
 #
-#   cmake -DNATIVE=<program> -DPINRING=<program> [-DLIBRARIES=<folder>] [-DRULES=<rule>...] [-DSEEDS=100]
-#         [-DSEED=1] [-DVARIANTS=<variant>...] [-DBRIEF=ON] -P compare.cmake
+#   cmake -DNATIVE=<program> {-DPINRING=<program> | -DPRELOAD=<library>} [-DLIBRARIES=<folder>] [-DRULES=<rule>...]
+#         [-DSEEDS=100] [-DSEED=1] [-DVARIANTS=<variant>...] [-DBRIEF=ON] -P compare.cmake
 #
-# LIBRARIES: where the simulated libcuda and libcudart are; without it the programs find what LD_LIBRARY_PATH says. SEEDS: a
-# scenario runs with its share of them in the plain variant, and a tenth of that in the others. BRIEF leaves out what
-# says which rules and cases are tested elsewhere.
+# PRELOAD: NATIVE is run a second time, under that library, in place of PINRING. LIBRARIES: where the simulated libcuda and
+# libcudart are; without it the programs find what LD_LIBRARY_PATH says. SEEDS: a scenario runs with its share of them in the
+# plain variant, and a tenth of that in the others. BRIEF leaves out what says which rules and cases are tested elsewhere.
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/elsewhere.cmake")
 
+if(PRELOAD)
+  set(PINRING "${NATIVE}")
+endif()
 if(NOT SEEDS)
   set(SEEDS 100)
 endif()
@@ -89,6 +92,9 @@ function(run_pair both pinring options)
     set(environment ${both})
     if(kind STREQUAL "pinring")
       list(APPEND environment ${pinring})
+      if(PRELOAD)
+        list(APPEND environment "LD_PRELOAD=${PRELOAD}")
+      endif()
     endif()
     execute_process(
         COMMAND "${CMAKE_COMMAND}" -E env ${environment} "${${program}}" ${options}
@@ -201,7 +207,11 @@ macro(run_alone rule name variant what both pinring options)
     endif()
   endif()
   if(result STREQUAL "DIFFERENT")
-    string(JOIN " " again ${both} ${pinring} "${PINRING}" --scenario ${name} ${options})
+    set(preload "")
+    if(PRELOAD)
+      set(preload "LD_PRELOAD=${PRELOAD}")
+    endif()
+    string(JOIN " " again ${both} ${pinring} ${preload} "${PINRING}" --scenario ${name} ${options})
     set(reason "${what}: ${reason}\n  ${again}\n${pinring_errors}")
   endif()
   account(${rule} ${name} ${seeds})
