@@ -1,5 +1,5 @@
 # What `cmake --install` puts where: the libraries, headers, CMake package and pkg-config files as the component
-# `library`, the pinring command as `command`. Nothing installed knows the prefix, so that it can be moved.
+# `library`, the pinring command as `command`, the preload library as `preload`. Nothing installed knows the prefix, so that it can be moved.
 include_guard(GLOBAL)
 include(CMakePackageConfigHelpers)
 
@@ -16,6 +16,10 @@ install(TARGETS ${libraries} EXPORT pinringTargets
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT library NAMELINK_COMPONENT library
     RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT library)
 install(EXPORT pinringTargets NAMESPACE pinring:: DESTINATION "${pinring_cmake_dir}" COMPONENT library)
+if(TARGET pinring_preload)
+  # No part of the package: nothing links it.
+  install(TARGETS pinring_preload LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT preload)
+endif()
 if(TARGET pinring_cli_program)
   install(TARGETS pinring_cli_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT command)
 endif()

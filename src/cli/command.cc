@@ -1,5 +1,6 @@
 #include "src/cli/command.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "src/capi/options.h"
 #include "src/cli/demo.h"
 #include "src/cli/flags.h"
+#include "src/cli/run.h"
 #include "src/os/env.h"
 
 namespace pinring::cli {
@@ -87,11 +89,33 @@ int ShowVersion(const Flags&) {
   return Written();
 }
 
+constexpr FlagSpec kRunFlags[] = {
+    {"library", "FILE", "the preload library (default: beside this command)"},
+};
+
+// What follows "--" is the program's.
+int Run(absl::Span<const std::string> arguments) {
+  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  const auto mine =
+      arguments.subspan(0, static_cast<size_t>(end - arguments.begin()));
+  const auto flags = Flags::Parse(kRunFlags, mine);
+  if (!flags.ok()) return Misused("run", std::string(flags.status().message()));
+  if (end == arguments.end() || end + 1 == arguments.end()) {
+    return Misused("run",
+                   "no program; write it behind `--`: pinring run -- python3 "
+                   "train.py");
+  }
+  return RunProgram(flags->Get("library").value_or(""),
+                    arguments.subspan(mine.size() + 1));
+}
+
 struct Command {
   const char* name;
   const char* summary;
   absl::Span<const FlagSpec> flags;
   int (*run)(const Flags& flags);
+  // In place of `run`, for a command that takes more than flags.
+  int (*run_with)(absl::Span<const std::string> arguments) = nullptr;
 };
 
 const Command kCommands[] = {
@@ -99,6 +123,8 @@ const Command kCommands[] = {
      kDemoFlags, &Demo},
     {"options", "the options, their values and their environment variables",
      kOptionsFlags, &ShowOptions},
+    {"run", "run a program with the preload library: pinring run -- PROGRAM",
+     kRunFlags, nullptr, &Run},
     {"version", "the version", {}, &ShowVersion},
 };
 
@@ -152,10 +178,12 @@ int RunCommand(absl::Span<const std::string> arguments) {
   const Command* command = FindCommand(name);
   if (command == nullptr) return UnknownCommand(name);
   for (const std::string& argument : rest) {
+    if (argument == "--") break;
     if (argument == "--help" || argument == "-h") {
       return ShowHelp({std::string(command->name)});
     }
   }
+  if (command->run_with != nullptr) return command->run_with(rest);
   const auto flags = Flags::Parse(command->flags, rest);
   if (!flags.ok()) {
     return Misused(command->name, std::string(flags.status().message()));

@@ -1,6 +1,5 @@
 #include "src/preload/caller.h"
 
-#include <dlfcn.h>
 #include <link.h>
 #include <unistd.h>
 #include <unwind.h>
@@ -9,11 +8,10 @@
 #include <climits>
 #include <string>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "src/preload/module_symbols.h"
 
 namespace pinring::preload {
 namespace {
@@ -33,16 +31,6 @@ std::string ProgramPath() {
                    : std::string("program");
 }
 
-const link_map* LibraryOf(const void* code) {
-  Dl_info info;
-  link_map* library = nullptr;
-  if (dladdr1(code, &info, reinterpret_cast<void**>(&library),
-              RTLD_DL_LINKMAP) == 0) {
-    return nullptr;
-  }
-  return library;
-}
-
 struct Walk {
   const link_map* own = nullptr;
   const link_map* last = nullptr;
@@ -56,7 +44,7 @@ _Unwind_Reason_Code Visit(_Unwind_Context* context, void* data) {
   const auto code = static_cast<uintptr_t>(_Unwind_GetIP(context));
   if (code == 0) return _URC_END_OF_STACK;
   const link_map* const library =
-      LibraryOf(reinterpret_cast<const void*>(code - 1));
+      ModuleOf(reinterpret_cast<const void*>(code - 1));
   if (library == nullptr || library == walk->own || library == walk->last) {
     return _URC_NO_REASON;
   }
@@ -100,7 +88,7 @@ std::string CategoryOfPath(absl::string_view path) {
 
 Caller FindCaller() {
   Walk walk;
-  walk.own = LibraryOf(reinterpret_cast<const void*>(&FindCaller));
+  walk.own = ModuleOf(reinterpret_cast<const void*>(&FindCaller));
   (void)_Unwind_Backtrace(&Visit, &walk);
   if (walk.found == nullptr) return {};
   const absl::string_view name = walk.found->l_name;

@@ -129,11 +129,8 @@ bool Know(const link_map& library) {
 
 // Makes the driver known that `function` is part of.
 bool KnowOwnerOf(void* function) {
-  Dl_info info;
-  link_map* library = nullptr;
-  return dladdr1(function, &info, reinterpret_cast<void**>(&library),
-                 RTLD_DL_LINKMAP) != 0 &&
-         library != nullptr && Know(*library);
+  const link_map* const library = ModuleOf(function);
+  return library != nullptr && Know(*library);
 }
 
 // Makes the driver known that is loaded, if one is.

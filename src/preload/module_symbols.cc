@@ -1,5 +1,7 @@
 #include "src/preload/module_symbols.h"
 
+#include <dlfcn.h>
+
 #include <cstring>
 
 namespace pinring::preload {
@@ -24,6 +26,23 @@ uint32_t SystemVHash(const char* name) {
 }
 
 }  // namespace
+
+const link_map* ModuleOf(const void* address) {
+#if __GLIBC_PREREQ(2, 35)
+  // Takes no lock: another thread may hold the loader's, and wait for this one.
+  dl_find_object found;
+  return _dl_find_object(const_cast<void*>(address), &found) == 0
+             ? found.dlfo_link_map
+             : nullptr;
+#else
+  Dl_info info;
+  link_map* module = nullptr;
+  return dladdr1(address, &info, reinterpret_cast<void**>(&module),
+                 RTLD_DL_LINKMAP) != 0
+             ? module
+             : nullptr;
+#endif
+}
 
 ModuleSymbols::ModuleSymbols(const link_map& module) : base_(module.l_addr) {
   if (module.l_ld == nullptr) return;

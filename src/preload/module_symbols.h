@@ -12,6 +12,9 @@
 
 namespace pinring::preload {
 
+// The loaded library that the code at `address` is part of; null for none.
+const link_map* ModuleOf(const void* address);
+
 class ModuleSymbols {
  public:
   explicit ModuleSymbols(const link_map& module);

@@ -2,16 +2,7 @@
 # of blocks that it pins.
 #
 #   cmake -DPRELOAD=<libraries> -P same.cmake -- <command> <argument>...
-set(command "")
-set(found OFF)
-math(EXPR last "${CMAKE_ARGC} - 1")
-foreach(i RANGE ${last})
-  if(found)
-    list(APPEND command "${CMAKE_ARGV${i}}")
-  elseif(CMAKE_ARGV${i} STREQUAL "--")
-    set(found ON)
-  endif()
-endforeach()
+include("${CMAKE_CURRENT_LIST_DIR}/command.cmake")
 execute_process(COMMAND ${command} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE errors)
 execute_process(
     COMMAND "${CMAKE_COMMAND}" -E env "LD_PRELOAD=${PRELOAD}" ${command}

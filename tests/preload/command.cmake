@@ -1,0 +1,11 @@
+# Sets `command` to what follows "--" of the script's own command line.
+set(command "")
+set(found OFF)
+math(EXPR last "${CMAKE_ARGC} - 1")
+foreach(i RANGE ${last})
+  if(found)
+    list(APPEND command "${CMAKE_ARGV${i}}")
+  elseif(CMAKE_ARGV${i} STREQUAL "--")
+    set(found ON)
+  endif()
+endforeach()
