@@ -43,6 +43,7 @@ TEST(MachineOptionsTest, EveryKindOfValueIsRead) {
       {"PINRING_SIMCUDA_QUEUE_DEPTH", "7"},
       {"PINRING_SIMCUDA_HOST_PINNABLE_BYTES", "0"},
       {"PINRING_SIMCUDA_WDDM", "1"},
+      {"PINRING_SIMCUDA_DEVICE_CODE", "1"},
       {"PINRING_SIMCUDA_CHECK_HAZARDS", "0"},
       {"PINRING_SIMCUDA_FAIL_ON_HAZARD", "1"},
       {"PINRING_SIMCUDA_FAULTS",
@@ -55,6 +56,7 @@ TEST(MachineOptionsTest, EveryKindOfValueIsRead) {
   EXPECT_EQ(options->machine.queue_depth, 7u);
   EXPECT_EQ(options->machine.host_pinnable_bytes, 0u);
   EXPECT_TRUE(options->machine.wddm);
+  EXPECT_TRUE(options->machine.device_code);
   EXPECT_FALSE(options->machine.check_hazards);
   EXPECT_TRUE(options->fail_on_hazard);
   ASSERT_EQ(options->faults.size(), 2u);

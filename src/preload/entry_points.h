@@ -26,6 +26,8 @@ namespace pinring::preload {
   X(CtxGetCurrent, "cuCtxGetCurrent", (CUcontext * context))             \
   X(EventCreate, "cuEventCreate", (CUevent * event, unsigned flags))     \
   X(EventDestroy, "cuEventDestroy_v2", (CUevent event))                  \
+  X(StreamIsCapturing, "cuStreamIsCapturing",                            \
+    (CUstream stream, CUstreamCaptureStatus * status))                   \
   X(FuncGetParamInfo, "cuFuncGetParamInfo",                              \
     (CUfunction function, size_t index, size_t * offset, size_t * size)) \
   X(KernelGetParamInfo, "cuKernelGetParamInfo",                          \

@@ -415,16 +415,99 @@ CUresult PromoteArray(const char* function, const Element* elements,
   return PromoteWords(function, elements, count * sizeof(Element));
 }
 
+#if CUDA_VERSION >= 12080
+// Each copy in its turn: through the ring where an end is staged, by the driver
+// where none is.
 struct CopyBatch {
-  template <typename Row, typename Function, typename... Rest>
+  // With and without a place for the index of the copy that failed.
+  template <typename Row, typename Function>
   static CUresult Run(Function real, CUdeviceptr* dsts, CUdeviceptr* srcs,
-                      size_t* sizes, size_t count, Rest... rest) {
-    CUresult code = PromoteArray(Row::kName, dsts, count);
-    if (code == CUDA_SUCCESS) code = PromoteArray(Row::kName, srcs, count);
-    return code != CUDA_SUCCESS ? code
-                                : real(dsts, srcs, sizes, count, rest...);
+                      size_t* sizes, size_t count,
+                      CUmemcpyAttributes* attributes, size_t* indices,
+                      size_t attribute_count, size_t* failed, CUstream stream) {
+    return RunAll<Row>(
+        [&](size_t first, size_t copies, CUmemcpyAttributes* of,
+            size_t* indices_of, size_t attributes_of) {
+          return real(dsts + first, srcs + first, sizes + first, copies, of,
+                      indices_of, attributes_of, failed, stream);
+        },
+        dsts, srcs, sizes, count, attributes, indices, attribute_count, failed,
+        stream);
+  }
+  template <typename Row, typename Function>
+  static CUresult Run(Function real, CUdeviceptr* dsts, CUdeviceptr* srcs,
+                      size_t* sizes, size_t count,
+                      CUmemcpyAttributes* attributes, size_t* indices,
+                      size_t attribute_count, CUstream stream) {
+    return RunAll<Row>(
+        [&](size_t first, size_t copies, CUmemcpyAttributes* of,
+            size_t* indices_of, size_t attributes_of) {
+          return real(dsts + first, srcs + first, sizes + first, copies, of,
+                      indices_of, attributes_of, stream);
+        },
+        dsts, srcs, sizes, count, attributes, indices, attribute_count, nullptr,
+        stream);
+  }
+
+ private:
+  // What only the driver can judge or take: it gets the whole batch.
+  static bool IsTheDrivers(size_t count, const CUmemcpyAttributes* attributes,
+                           const size_t* indices, size_t attribute_count,
+                           CUstream stream) {
+    if (IsLegacyStream(stream) || IsCapturing(stream) || !HasContext() ||
+        attributes == nullptr || indices == nullptr || attribute_count == 0 ||
+        attribute_count > count || indices[0] != 0) {
+      return true;
+    }
+    for (size_t i = 1; i < attribute_count; ++i) {
+      if (indices[i] <= indices[i - 1] || indices[i] >= count) return true;
+    }
+    return false;
+  }
+
+  template <typename Row, typename Call>
+  static CUresult RunAll(Call native, const CUdeviceptr* dsts,
+                         const CUdeviceptr* srcs, const size_t* sizes,
+                         size_t count, CUmemcpyAttributes* attributes,
+                         size_t* indices, size_t attribute_count,
+                         size_t* failed, CUstream stream) {
+    const auto all = [&] {
+      return native(0, count, attributes, indices, attribute_count);
+    };
+    if (!Blocks().MayHoldBlocks() || dsts == nullptr || srcs == nullptr ||
+        sizes == nullptr) {
+      return all();
+    }
+    bool staged = false;
+    for (size_t i = 0; i < count && !staged; ++i) {
+      staged = IsStaged(Pointer(dsts[i])) || IsStaged(Pointer(srcs[i]));
+    }
+    if (!staged) return all();
+    if (IsTheDrivers(count, attributes, indices, attribute_count, stream)) {
+      CUresult code = PromoteArray(Row::kName, dsts, count);
+      if (code == CUDA_SUCCESS) code = PromoteArray(Row::kName, srcs, count);
+      return code != CUDA_SUCCESS ? code : all();
+    }
+    size_t attribute = 0;
+    for (size_t i = 0; i < count; ++i) {
+      if (attribute + 1 < attribute_count && indices[attribute + 1] == i) {
+        ++attribute;
+      }
+      size_t first_index = 0;
+      const CUresult code =
+          IsStaged(Pointer(dsts[i])) || IsStaged(Pointer(srcs[i]))
+              ? CopyOfBatch(dsts[i], srcs[i], sizes[i], attributes[attribute],
+                            stream)
+              : native(i, 1, attributes + attribute, &first_index, 1);
+      if (code != CUDA_SUCCESS) {
+        if (failed != nullptr) *failed = i;
+        return code;
+      }
+    }
+    return CUDA_SUCCESS;
   }
 };
+#endif
 
 struct BoxBatch {
   template <typename Row, typename Function, typename Box, typename... Rest>

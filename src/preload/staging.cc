@@ -193,6 +193,35 @@ CUresult CopyStaged(const Instance::Copy& copy) {
   });
 }
 
+#if CUDA_VERSION >= 12080
+CUresult CopyOfBatch(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
+                     const CUmemcpyAttributes& attributes, CUstream stream) {
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;  // as natively
+  const Instance::Copy copy = {
+      .dst = reinterpret_cast<void*>(dst),
+      .src = Pointer(src),
+      .bytes = bytes,
+      .kind = cudaMemcpyDefault,
+      .stream = stream,
+      .access = attributes.srcAccessOrder ==
+                        CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL
+                    ? HostAccess::kDuringCall
+                : attributes.srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_ANY
+                    ? HostAccess::kAnyTime
+                    : HostAccess::kInStreamOrder};
+  return WithInstance(
+      IsStaged(copy.dst) ? copy.dst : copy.src,
+      [&](Instance& instance) { return instance.CopyPageable(copy); });
+}
+#endif
+
+bool IsCapturing(CUstream stream) {
+  const auto ask = EntryPoints::Extras().StreamIsCapturing;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return ask != nullptr && ask(stream, &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
 CUresult FillStaged(const Instance::Fill& fill) {
   return WithInstance(
       fill.dst, [&](Instance& instance) { return instance.Memset(fill); });

@@ -68,6 +68,15 @@ CUresult GetFlags(unsigned* flags, void* pointer);
 CUresult CopyStaged(const Instance::Copy& copy);
 CUresult FillStaged(const Instance::Fill& fill);
 
+#if CUDA_VERSION >= 12080
+// One copy of a batch, whose source is read when the attributes say.
+CUresult CopyOfBatch(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
+                     const CUmemcpyAttributes& attributes, CUstream stream);
+#endif
+
+// Whether the stream, which is not the legacy one, is being captured.
+bool IsCapturing(CUstream stream);
+
 // Pins the staged block, if the address is in one, for the driver's function of
 // that name. An error says that the call cannot be made.
 CUresult PromoteFor(const char* function, const void* address);

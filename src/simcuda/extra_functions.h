@@ -77,7 +77,9 @@ namespace pinring::simcuda {
     (CUstream stream, CUdevice * device))                                      \
   X(StreamAddCallback, "cuStreamAddCallback", 5000, kRequired,                 \
     (CUstream stream, CUstreamCallback function, void* user_data,              \
-     unsigned flags))
+     unsigned flags))                                                          \
+  X(FuncGetParamInfo, "cuFuncGetParamInfo", 12040, kRequired,                  \
+    (CUfunction function, size_t index, size_t * offset, size_t * bytes))
 
 // All entry points of a machine.
 #define PINRING_SIMCUDA_FUNCTIONS(X) \

@@ -1,7 +1,9 @@
 // Modules and kernels, host functions, memory operations.
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "src/simcuda/model.h"
 
@@ -65,6 +67,26 @@ CUresult Model::ModuleGetFunction(CUfunction* function, CUmodule handle,
   auto it = module->functions.find(name);
   if (it == module->functions.end()) return CUDA_ERROR_NOT_FOUND;
   *function = it->second;
+  return CUDA_SUCCESS;
+}
+
+// Parameters lie at multiples of their size, of 8 bytes at most.
+CUresult Model::FuncGetParamInfo(CUfunction handle, size_t index,
+                                 size_t* offset, size_t* bytes) {
+  const Function* function = functions_.Find(handle);
+  if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const std::vector<size_t>& sizes = function->kernel->parameter_bytes;
+  if (offset == nullptr || index >= sizes.size())
+    return CUDA_ERROR_INVALID_VALUE;
+  size_t at = 0;
+  for (size_t i = 0;; ++i) {
+    const size_t step = std::clamp<size_t>(sizes[i], 1, 8);
+    at = (at + step - 1) / step * step;
+    if (i == index) break;
+    at += sizes[i];
+  }
+  *offset = at;
+  if (bytes != nullptr) *bytes = sizes[index];
   return CUDA_SUCCESS;
 }
 

@@ -328,6 +328,10 @@
                  (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,     \
                   CUcontext src_context, size_t bytes, CUstream stream),       \
                  (dst, dst_context, src, src_context, bytes, stream))          \
+  PLAIN(ExtraDriver, FuncGetParamInfo, "cuFuncGetParamInfo", 12040,            \
+        cuFuncGetParamInfo,                                                    \
+        (CUfunction function, size_t index, size_t * offset, size_t * bytes),  \
+        (function, index, offset, bytes))                                      \
   PLAIN(ExtraDriver, MemAllocPitch, "cuMemAllocPitch", 3020,                   \
         cuMemAllocPitch_v2,                                                    \
         (CUdeviceptr * pointer, size_t * pitch, size_t width, size_t height,   \

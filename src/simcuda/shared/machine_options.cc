@@ -133,6 +133,7 @@ std::vector<Variable> Variables(ProcessOptions& options) {
       Number("PINRING_SIMCUDA_HOST_FUNCTION_DEPTH",
              &machine.host_function_depth),
       Switch("PINRING_SIMCUDA_BALANCE_QUEUES", &machine.balance_queues),
+      Switch("PINRING_SIMCUDA_DEVICE_CODE", &machine.device_code),
       Switch("PINRING_SIMCUDA_LAZY_LOADING", &machine.lazy_loading),
       Size("PINRING_SIMCUDA_HOST_PINNABLE_BYTES", &machine.host_pinnable_bytes),
       Switch("PINRING_SIMCUDA_CHECK_HAZARDS", &machine.check_hazards),

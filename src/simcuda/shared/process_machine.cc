@@ -1,8 +1,10 @@
 #include "src/simcuda/shared/process_machine.h"
 
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -50,6 +52,22 @@ class ExitReport {
 
 const ExitReport exit_report;
 
+// add_words(const uint32_t* in, uint32_t* out, uint64_t count): the one kernel
+// that there is, for programs of the driver API that launch one.
+bool AddWords(void** parameters) {
+  const auto value = [&](int index, auto* to) {
+    std::memcpy(to, parameters[index], sizeof(*to));
+  };
+  const uint32_t* in = nullptr;
+  uint32_t* out = nullptr;
+  uint64_t count = 0;
+  value(0, &in);
+  value(1, &out);
+  value(2, &count);
+  for (uint64_t i = 0; i < count; ++i) out[i] += in[i];
+  return true;
+}
+
 CUresult MakeMachine() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
   if (!Options().ok()) {
     os::WriteErrorLine(absl::StrCat("simcuda: ", Options().status().message()));
@@ -63,6 +81,9 @@ CUresult MakeMachine() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   auto* machine = new Machine(Options()->machine, nullptr);
+  if (Options()->machine.device_code) {
+    machine->RegisterKernel("add_words", {8, 8, 8}, &AddWords);
+  }
   for (const Fault& fault : Options()->faults) machine->InjectFault(fault);
   process_machine.store(machine, std::memory_order_release);
   return CUDA_SUCCESS;
