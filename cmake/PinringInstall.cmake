@@ -1,5 +1,6 @@
 # What `cmake --install` puts where: the libraries, headers, CMake package and pkg-config files as the component
-# `library`, the pinring command as `command`, the preload library as `preload`. Nothing installed knows the prefix, so that it can be moved.
+# `library`, the pinring command as `command`, the preload library as `preload`. Nothing installed knows the prefix, so that
+# it can be moved.
 include_guard(GLOBAL)
 include(CMakePackageConfigHelpers)
 

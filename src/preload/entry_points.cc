@@ -181,6 +181,22 @@ bool HasOneForm(const char* name) {
   return true;
 }
 
+// Whether the driver gives the function for the newest version that the table
+// knows, too.
+bool IsFormOf(const char* name, bool per_thread, const void* function) {
+  using GetProcAddress =
+      CUresult(CUDAAPI*)(const char*, void**, int, cuuint64_t);
+  const auto get = reinterpret_cast<GetProcAddress>(
+      real_functions[kRow_cuGetProcAddress].load(std::memory_order_relaxed));
+  void* found = nullptr;
+  const cuuint64_t flags = per_thread
+                               ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+                               : CU_GET_PROC_ADDRESS_LEGACY_STREAM;
+  return get != nullptr &&
+         get(name, &found, CUDA_VERSION, flags) == CUDA_SUCCESS &&
+         found == function;
+}
+
 int FindBase(dl_phdr_info* info, size_t, void*) {
   const char* const slash = std::strrchr(info->dlpi_name, '/');
   const char* const name = slash == nullptr ? info->dlpi_name : slash + 1;
@@ -227,7 +243,11 @@ void* EntryPoints::ForName(const char* name, int version, bool per_thread,
   if (const int by_address = RowOf(function); by_address >= 0) {
     return kWrappers[by_address];
   }
-  // Another way into the function than the one that is exported.
+  // Either a form that is newer than the table, with who knows what parameters,
+  // or another way into a function than the one that is exported.
+  if (version > CUDA_VERSION && !IsFormOf(name, per_thread, function)) {
+    return function;
+  }
   Remember(function, row);
   void* none = nullptr;
   real_functions[row].compare_exchange_strong(none, function,

@@ -5,9 +5,9 @@
 // once. From then on an address says which wrapper stands for it, whatever
 // name, version and flags it was asked for by.
 //
-// Thread-safe. Nothing here takes a lock, allocates, loads a library or calls
-// the driver, but for FindLoaded; threads that make the same driver known at
-// the same time write the same.
+// Thread-safe. Nothing here takes a lock, allocates or loads a library, but for
+// Real and Extras, which look for a driver that is loaded while none is known;
+// threads that make the same driver known at the same time write the same.
 
 #ifndef PINRING_SRC_PRELOAD_ENTRY_POINTS_H_
 #define PINRING_SRC_PRELOAD_ENTRY_POINTS_H_
@@ -61,7 +61,9 @@ class EntryPoints {
   // `symbol`: its wrapper, or the function itself.
   static void* ForSymbol(const char* symbol, void* function);
 
-  // The same for what cuGetProcAddress found.
+  // The same for what cuGetProcAddress found for a version. The driver is asked
+  // once more where the version is beyond the table's: a form that is newer
+  // than the table is handed out as it is.
   static void* ForName(const char* name, int version, bool per_thread,
                        void* function);
 

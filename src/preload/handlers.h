@@ -459,8 +459,12 @@ struct CopyBatch {
         attribute_count > count || indices[0] != 0) {
       return true;
     }
-    for (size_t i = 1; i < attribute_count; ++i) {
-      if (indices[i] <= indices[i - 1] || indices[i] >= count) return true;
+    for (size_t i = 0; i < attribute_count; ++i) {
+      if (attributes[i].srcAccessOrder < CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
+          attributes[i].srcAccessOrder > CU_MEMCPY_SRC_ACCESS_ORDER_ANY ||
+          indices[i] >= count || (i > 0 && indices[i] <= indices[i - 1])) {
+        return true;
+      }
     }
     return false;
   }
@@ -495,7 +499,8 @@ struct CopyBatch {
       }
       size_t first_index = 0;
       const CUresult code =
-          IsStaged(Pointer(dsts[i])) || IsStaged(Pointer(srcs[i]))
+          sizes[i] > 0 &&
+                  (IsStaged(Pointer(dsts[i])) || IsStaged(Pointer(srcs[i])))
               ? CopyOfBatch(dsts[i], srcs[i], sizes[i], attributes[attribute],
                             stream)
               : native(i, 1, attributes + attribute, &first_index, 1);
@@ -608,6 +613,15 @@ struct UnloadCode {
   }
 };
 
+// A node names its kernel by a handle of either kind.
+template <typename Node>
+CUfunction KernelOf(const Node& node) {
+  if constexpr (requires { node.kern; }) {
+    if (node.func == nullptr) return reinterpret_cast<CUfunction>(node.kern);
+  }
+  return node.func;
+}
+
 // Nodes have their parameters last.
 
 struct KernelNode {
@@ -622,7 +636,7 @@ struct KernelNode {
   static CUresult PromoteLast(const char* function, const Node* node) {
     return node == nullptr
                ? CUDA_SUCCESS
-               : PromoteKernelArguments(function, node->func,
+               : PromoteKernelArguments(function, KernelOf(*node),
                                         node->kernelParams, node->extra);
   }
   template <typename Argument, typename... Rest>
@@ -667,7 +681,7 @@ struct GraphNode {
     if (node == nullptr || !Blocks().MayHoldBlocks()) return CUDA_SUCCESS;
     switch (node->type) {
       case CU_GRAPH_NODE_TYPE_KERNEL:
-        return PromoteKernelArguments(function, node->kernel.func,
+        return PromoteKernelArguments(function, KernelOf(node->kernel),
                                       node->kernel.kernelParams,
                                       node->kernel.extra);
       case CU_GRAPH_NODE_TYPE_MEMCPY:

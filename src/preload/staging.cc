@@ -15,6 +15,7 @@
 #include "src/driver/loader.h"
 #include "src/driver/status.h"
 #include "src/os/env.h"
+#include "src/os/library.h"
 #include "src/preload/caller.h"
 
 namespace pinring::preload {
@@ -30,6 +31,11 @@ constexpr int kMappingBaseAddress = 19;
 constexpr int kMemoryBlockId = 20;
 
 absl::StatusOr<Driver> LoadRealDriver() {
+  // The library stays from here on, whoever closes it.
+  if (const auto library = os::SharedLibrary::Open({"libcuda.so.1"});
+      !library.ok()) {
+    return library.status();
+  }
   return LoadDriver(EntryPoints::RealGetProcAddress());
 }
 
@@ -196,7 +202,6 @@ CUresult CopyStaged(const Instance::Copy& copy) {
 #if CUDA_VERSION >= 12080
 CUresult CopyOfBatch(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
                      const CUmemcpyAttributes& attributes, CUstream stream) {
-  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;  // as natively
   const Instance::Copy copy = {
       .dst = reinterpret_cast<void*>(dst),
       .src = Pointer(src),

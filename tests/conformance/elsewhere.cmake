@@ -38,5 +38,7 @@ set(conformance_cases
     "11|many_short_rows, long_rows, any_rows, any_box"
     "12|odd_allocations, nothing_to_copy"
     "13|variant no_ring, CTest cases_test"
+    "14|CTest preload_true, preload_shell, preload_python, preload_lookups"
+    "15|CTest preload_lookups_driver, preload_lookups_wrapped, preload_driver_api, preload_copies, preload_old_forms"
     "16|CTest usage_test, capi_test"
     "17|variant wddm, CTest wddm_test")
