@@ -8,6 +8,11 @@
 #include "src/os/env.h"
 #include "src/os/program.h"
 
+// From this command's folder to the libraries', where both are installed.
+#if !defined(PINRING_LIBRARY_FOLDER)
+#define PINRING_LIBRARY_FOLDER "../lib"
+#endif
+
 namespace pinring::cli {
 namespace {
 

@@ -514,6 +514,41 @@ struct CopyBatch {
 };
 #endif
 
+#if CUDA_VERSION >= 12080
+struct CopyWithAttributes {
+  template <typename Row, typename Function>
+  static CUresult Run(Function real, CUdeviceptr dst, CUdeviceptr src,
+                      size_t bytes, CUmemcpyAttributes* attributes,
+                      CUstream stream) {
+    const auto native = [&] {
+      return real(dst, src, bytes, attributes, stream);
+    };
+    if (bytes == 0 || (!IsStaged(Pointer(dst)) && !IsStaged(Pointer(src))) ||
+        !HasContext()) {
+      return native();
+    }
+    const CUstream in = Stream<Row>(stream);
+    if (attributes != nullptr &&
+        attributes->srcAccessOrder >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM &&
+        attributes->srcAccessOrder <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY &&
+        !IsLegacyStream(in) && !IsCapturing(in)) {
+      return CopyOfBatch(dst, src, bytes, *attributes, in);
+    }
+    const CUresult code = PromoteEach(Row::kName, dst, src);
+    return code != CUDA_SUCCESS ? code : native();
+  }
+};
+
+struct BoxWithAttributes {
+  template <typename Row, typename Function>
+  static CUresult Run(Function real, CUDA_MEMCPY3D_BATCH_OP* box,
+                      unsigned long long flags, CUstream stream) {
+    const CUresult code = PromoteArray(Row::kName, box, 1);
+    return code != CUDA_SUCCESS ? code : real(box, flags, stream);
+  }
+};
+#endif
+
 struct BoxBatch {
   template <typename Row, typename Function, typename Box, typename... Rest>
   static CUresult Run(Function real, size_t count, Box* boxes, Rest... rest) {
@@ -692,8 +727,10 @@ struct GraphNode {
       case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
         return PromoteArray(function, node->memOp.paramArray,
                             node->memOp.count);
-      default:
+      case CU_GRAPH_NODE_TYPE_HOST:
         return CUDA_SUCCESS;
+      default:
+        return PromoteWords(function, node, sizeof(*node));
     }
   }
   template <typename Argument, typename... Rest>

@@ -244,17 +244,34 @@ enum class Action { kStage, kEmulate, kPromote, kRefuse, kLookUp, kPass };
 #define PINRING_PRELOAD_ROWS_13(PLAIN, STREAM)
 #endif
 
+// Newer than the headers may be, which do not matter for their parameters.
+#if CUDA_VERSION >= 12080
+#define PINRING_PRELOAD_ROWS_13_2(PLAIN, STREAM)                              \
+  STREAM(cuMemcpyWithAttributesAsync, cuMemcpyWithAttributesAsync, 13020,     \
+         ptsz, 13020, kStage, CopyWithAttributes)                             \
+  STREAM(cuMemcpy3DWithAttributesAsync, cuMemcpy3DWithAttributesAsync, 13020, \
+         ptsz, 13020, kPromote, BoxWithAttributes)                            \
+  PLAIN(cuGraphAddNode_v3, cuGraphAddNode, 13040, kPromote, GraphNode)        \
+  PLAIN(cuGraphNodeSetParams_v2, cuGraphNodeSetParams, 13040, kPromote,       \
+        GraphNode)
+#else
+#define PINRING_PRELOAD_ROWS_13_2(PLAIN, STREAM)
+#endif
+
 #define PINRING_PRELOAD_ROWS(PLAIN, STREAM) \
   PINRING_PRELOAD_ROWS_11(PLAIN, STREAM)    \
   PINRING_PRELOAD_ROWS_12(PLAIN, STREAM)    \
   PINRING_PRELOAD_ROWS_12_3(PLAIN, STREAM)  \
   PINRING_PRELOAD_ROWS_12_8(PLAIN, STREAM)  \
-  PINRING_PRELOAD_ROWS_13(PLAIN, STREAM)
+  PINRING_PRELOAD_ROWS_13(PLAIN, STREAM)    \
+  PINRING_PRELOAD_ROWS_13_2(PLAIN, STREAM)
 
 // The rest passes, in all forms: PASS(name).
 #define PINRING_PRELOAD_PASSED(PASS)                     \
   PASS(cuCoredumpGetAttribute)                           \
   PASS(cuCoredumpGetAttributeGlobal)                     \
+  PASS(cuCoredumpRegisterCompleteCallback)               \
+  PASS(cuCoredumpRegisterStartCallback)                  \
   PASS(cuCoredumpSetAttribute)                           \
   PASS(cuCoredumpSetAttributeGlobal)                     \
   PASS(cuDeviceGetGraphMemAttribute)                     \
@@ -283,6 +300,7 @@ enum class Action { kStage, kEmulate, kPromote, kRefuse, kLookUp, kPass };
   PASS(cuGraphMemFreeNodeGetParams)                      \
   PASS(cuGraphMemcpyNodeGetParams)                       \
   PASS(cuGraphMemsetNodeGetParams)                       \
+  PASS(cuGraphNodeGetParams)                             \
   PASS(cuGraphicsResourceGetMappedPointer)               \
   PASS(cuIpcCloseMemHandle)                              \
   PASS(cuIpcGetMemHandle)                                \
@@ -297,6 +315,9 @@ enum class Action { kStage, kEmulate, kPromote, kRefuse, kLookUp, kPass };
   PASS(cuLinkAddFile)                                    \
   PASS(cuLinkComplete)                                   \
   PASS(cuLinkCreate)                                     \
+  PASS(cuLogicalEndpointBindAddr)                        \
+  PASS(cuLogicalEndpointExport)                          \
+  PASS(cuLogicalEndpointImport)                          \
   PASS(cuLogsRegisterCallback)                           \
   PASS(cuMemAddressFree)                                 \
   PASS(cuMemAddressReserve)                              \
@@ -313,6 +334,7 @@ enum class Action { kStage, kEmulate, kPromote, kRefuse, kLookUp, kPass };
   PASS(cuMemFreeAsync)                                   \
   PASS(cuMemGetAccess)                                   \
   PASS(cuMemGetHandleForAddressRange)                    \
+  PASS(cuMemGetLocationInfo)                             \
   PASS(cuMemImportFromShareableHandle)                   \
   PASS(cuMemMap)                                         \
   PASS(cuMemPoolExportPointer)                           \
@@ -337,8 +359,10 @@ enum class Action { kStage, kEmulate, kPromote, kRefuse, kLookUp, kPass };
   PASS(cuOccupancyMaxPotentialClusterSize)               \
   PASS(cuStreamAddCallback)                              \
   PASS(cuStreamAttachMemAsync)                           \
+  PASS(cuStreamBeginRecaptureToGraph)                    \
   PASS(cuSurfObjectCreate)                               \
   PASS(cuSurfObjectGetResourceDesc)                      \
+  PASS(cuTensorMapSetAllocationClass)                    \
   PASS(cuTexObjectGetResourceDesc)                       \
   PASS(cuTexRefGetAddress)                               \
   PASS(cuUserObjectCreate)

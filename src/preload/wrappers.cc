@@ -29,6 +29,22 @@ using PFN_cuMemcpyAtoHAsync_v2000 = CUresult(CUDAAPI*)(void* dst, CUarray src,
                                                        unsigned offset,
                                                        unsigned bytes,
                                                        CUstream stream);
+#if CUDA_VERSION >= 12080 && CUDA_VERSION < 13020
+// Forms that it does not name yet.
+using PFN_cuMemcpyWithAttributesAsync_v13020 =
+    CUresult(CUDAAPI*)(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
+                       CUmemcpyAttributes* attributes, CUstream stream);
+using PFN_cuMemcpyWithAttributesAsync_v13020_ptsz =
+    PFN_cuMemcpyWithAttributesAsync_v13020;
+using PFN_cuMemcpy3DWithAttributesAsync_v13020 = CUresult(CUDAAPI*)(
+    CUDA_MEMCPY3D_BATCH_OP* box, unsigned long long flags, CUstream stream);
+using PFN_cuMemcpy3DWithAttributesAsync_v13020_ptsz =
+    PFN_cuMemcpy3DWithAttributesAsync_v13020;
+#endif
+#if CUDA_VERSION >= 12080 && CUDA_VERSION < 13040
+using PFN_cuGraphAddNode_v13040 = PFN_cuGraphAddNode_v12030;
+using PFN_cuGraphNodeSetParams_v13040 = PFN_cuGraphNodeSetParams_v12020;
+#endif
 using PFN_cuMemHostRegister_v4000 = PFN_cuMemHostRegister_v6050;
 using PFN_cuTexRefSetAddress2D_v3020 = PFN_cuTexRefSetAddress2D_v4010;
 
