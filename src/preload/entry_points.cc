@@ -255,6 +255,11 @@ void* EntryPoints::ForName(const char* name, int version, bool per_thread,
   return kWrappers[row];
 }
 
+bool EntryPoints::DriverIsLoaded() {
+  return known.load(std::memory_order_acquire) ||
+         dl_iterate_phdr(&FindBase, nullptr) != 0;
+}
+
 bool EntryPoints::IsDriverCode(const void* address) {
   const auto at = reinterpret_cast<uintptr_t>(address);
   return at >= code_begin.load(std::memory_order_relaxed) &&

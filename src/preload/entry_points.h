@@ -67,6 +67,9 @@ class EntryPoints {
   static void* ForName(const char* name, int version, bool per_thread,
                        void* function);
 
+  // May take the loader's lock.
+  static bool DriverIsLoaded();
+
   // Whether the code at `address` is the driver's own.
   static bool IsDriverCode(const void* address);
 

@@ -527,7 +527,7 @@ struct CopyWithAttributes {
         !HasContext()) {
       return native();
     }
-    const CUstream in = Stream<Row>(stream);
+    CUstream in = Stream<Row>(stream);
     if (attributes != nullptr &&
         attributes->srcAccessOrder >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM &&
         attributes->srcAccessOrder <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY &&

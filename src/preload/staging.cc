@@ -286,14 +286,14 @@ std::optional<CUresult> GetAttribute(void* data, CUpointer_attribute attribute,
       CUcontext context = nullptr;
       const auto get = EntryPoints::Extras().CtxGetCurrent;
       if (get != nullptr) (void)get(&context);
-      return Give(data, context);
+      return Give(data, reinterpret_cast<uintptr_t>(context));
     }
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       return Give(data, static_cast<unsigned>(CU_MEMORYTYPE_HOST));
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
       return Give(data, static_cast<CUdeviceptr>(facts->device_pointer));
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      return Give(data, pointer);
+      return Give(data, reinterpret_cast<uintptr_t>(pointer));
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return Give(data, facts->device);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:

@@ -68,6 +68,7 @@ constexpr const char* kNames[] = {"cuMemHostAlloc", "cuMemcpyHtoDAsync_v2",
 void Threads(void* library) {
   std::vector<std::vector<void*>> found(8);
   std::vector<std::thread> threads;
+  threads.reserve(found.size());
   for (auto& mine : found) {
     threads.emplace_back([&mine, library] {
       for (const char* const name : kNames) {
