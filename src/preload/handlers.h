@@ -64,15 +64,17 @@ struct HostGetDevicePointer {
   }
 };
 
+// Of what the driver pinned itself it knows whether it still is.
+inline bool IsOurs(const Block* block) {
+  return block != nullptr && block->kind() != BlockKind::kMappedPinned;
+}
+
 struct HostGetFlags {
   template <typename Row, typename Function>
   static CUresult Run(Function real, unsigned* flags, void* pointer) {
-    const Block* const block = FindBlock(pointer);
-    if (flags == nullptr || block == nullptr ||
-        block->kind() == BlockKind::kMappedPinned) {
-      return real(flags, pointer);
-    }
-    return GetFlags(flags, pointer);
+    return flags != nullptr && IsOurs(FindBlock(pointer))
+               ? GetFlags(flags, pointer)
+               : real(flags, pointer);
   }
 };
 
@@ -80,8 +82,8 @@ struct HostRegister {
   template <typename Row, typename Function>
   static CUresult Run(Function real, void* pointer, size_t bytes,
                       unsigned flags) {
-    if (bytes > 0 && Blocks().FindOverlap(reinterpret_cast<uintptr_t>(pointer),
-                                          bytes) != nullptr) {
+    if (bytes > 0 && IsOurs(Blocks().FindOverlap(
+                         reinterpret_cast<uintptr_t>(pointer), bytes))) {
       return CUDA_ERROR_INVALID_VALUE;
     }
     return real(pointer, bytes, flags);
@@ -91,8 +93,8 @@ struct HostRegister {
 struct HostUnregister {
   template <typename Row, typename Function>
   static CUresult Run(Function real, void* pointer) {
-    return FindBlock(pointer) != nullptr ? CUDA_ERROR_INVALID_VALUE
-                                         : real(pointer);
+    return IsOurs(FindBlock(pointer)) ? CUDA_ERROR_INVALID_VALUE
+                                      : real(pointer);
   }
 };
 
@@ -117,8 +119,7 @@ inline CUdeviceptr AddressToAsk(CUdeviceptr pointer) {
 
 // Whether the driver is to be asked about the address.
 inline bool DriverKnows(CUdeviceptr pointer) {
-  const Block* const block = FindBlock(Pointer(pointer));
-  return block == nullptr || block->kind() == BlockKind::kMappedPinned ||
+  return !IsOurs(FindBlock(Pointer(pointer))) ||
          AddressToAsk(pointer) != pointer;
 }
 

@@ -2,6 +2,7 @@
 
 #include "src/preload/table.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -12,6 +13,7 @@
 #include <string>
 
 #include "src/preload/caller.h"
+#include "src/preload/module_symbols.h"
 
 namespace pinring::preload {
 namespace {
@@ -109,6 +111,42 @@ TEST(PreloadTableTest, NamesEachSymbolOnce) {
   for (int row = 0; row < kRows; ++row) {
     EXPECT_EQ(names.passed.count(kRowTable[row].name), 0u)
         << kRowTable[row].name << " has a wrapper and passes";
+  }
+}
+
+TEST(PreloadSymbolsTest, AreThoseThatDlsymFinds) {
+  void* const library = dlopen("libm.so.6", RTLD_NOW);
+  ASSERT_NE(library, nullptr) << dlerror();
+  const link_map* const module = ModuleOf(dlsym(library, "floor"));
+  ASSERT_NE(module, nullptr);
+  EXPECT_NE(std::string(module->l_name).find("libm.so.6"), std::string::npos);
+  const ModuleSymbols symbols(*module);
+  for (const char* const name :
+       {"lgamma_r", "tgamma", "frexpl", "nextafterl"}) {
+    EXPECT_EQ(symbols.Find(name), dlsym(library, name)) << name;
+  }
+  // Of another library, of none, and one that it only uses.
+  for (const char* const name : {"cuInit", "", "no_such_function", "abort"}) {
+    EXPECT_EQ(symbols.Find(name), nullptr) << name;
+  }
+  const int on_the_stack = 0;
+  EXPECT_EQ(ModuleOf(&on_the_stack), nullptr);
+}
+
+TEST(PreloadSymbolsTest, TheLibraryExportsTheTableAndDlsymAlone) {
+  void* const library = dlopen(PINRING_PRELOAD_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  const ModuleSymbols symbols(*ModuleOf(dlsym(library, "cuMemHostAlloc")));
+  EXPECT_NE(symbols.Find("dlsym"), nullptr);
+  for (int row = 0; row < kRows; ++row) {
+    EXPECT_NE(symbols.Find(kRowTable[row].symbol), nullptr)
+        << kRowTable[row].symbol;
+  }
+  for (const char* const name :
+       {"cuInit", "cuCtxGetCurrent", "cuGetExportTable", "pinringMallocHost",
+        "pinring_preload_dlsym", "_ZN4absl12lts_202206235Mutex4LockEv", "_Znwm",
+        "__cxa_throw", "_Unwind_Backtrace"}) {
+    EXPECT_EQ(symbols.Find(name), nullptr) << name;
   }
 }
 
