@@ -302,6 +302,8 @@ struct RowsCopy {
   uint64_t depth = 1;
   // Something that only the driver does.
   bool special = false;
+
+  bool empty() const { return width == 0 || height == 0 || depth == 0; }
 };
 
 RowsCopy Describe(const CUDA_MEMCPY2D& copy);
@@ -318,7 +320,7 @@ CUresult CopyBox(Call native, const Parameters* parameters, CUstream stream,
                  bool wait) {
   if (parameters == nullptr || !Blocks().MayHoldBlocks()) return native();
   const RowsCopy copy = Describe(*parameters);
-  if (!TouchesStaged(copy) || !HasContext()) return native();
+  if (copy.empty() || !TouchesStaged(copy) || !HasContext()) return native();
   CUresult code = CUDA_SUCCESS;
   if (CopyRowsStaged(copy, stream, wait, &code)) return code;
   code = PromoteEach(Row::kName, parameters);

@@ -81,7 +81,7 @@ bool TouchesStaged(const RowsCopy& copy) {
 
 bool CopyRowsStaged(const RowsCopy& copy, CUstream stream, bool wait,
                     CUresult* code) {
-  if (copy.special || copy.width == 0 || copy.height == 0 || copy.depth == 0 ||
+  if (copy.special || copy.empty() ||
       (copy.dst.is_array() && copy.src.is_array()) || !Fits(copy.dst, copy) ||
       !Fits(copy.src, copy)) {
     return false;

@@ -252,11 +252,13 @@ CUresult PromoteFor(const char* function, const void* address) {
 
 CUresult PromoteWords(const char* function, const void* memory, size_t bytes) {
   if (memory == nullptr) return CUDA_SUCCESS;
+  // Each launch of a kernel comes by here, with up to some hundred words.
+  const AddressMap& blocks = Blocks();
   const auto* const begin = static_cast<const char*>(memory);
   for (size_t at = 0; at + sizeof(void*) <= bytes; at += sizeof(void*)) {
     const void* word = nullptr;
     std::memcpy(&word, begin + at, sizeof(word));
-    if (!IsStaged(word)) continue;
+    if (blocks.Find(word) == nullptr) continue;
     if (const CUresult code = PromoteFor(function, word);
         code != CUDA_SUCCESS) {
       return code;
