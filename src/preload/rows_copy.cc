@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "src/engine/shape.h"
-#include "src/preload/handlers.h"
+#include "src/preload/handlers_shapes.h"
 #include "src/preload/staging.h"
 
 namespace pinring::preload {

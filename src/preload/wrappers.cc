@@ -5,7 +5,12 @@
 #include <cudaTypedefs.h>
 
 #include "src/preload/entry_points.h"
-#include "src/preload/handlers.h"
+#include "src/preload/handlers_copy.h"
+#include "src/preload/handlers_launch.h"
+#include "src/preload/handlers_memory.h"
+#include "src/preload/handlers_shapes.h"
+#include "src/preload/promote.h"
+#include "src/preload/staging.h"
 #include "src/preload/table.h"
 
 namespace pinring::preload {
