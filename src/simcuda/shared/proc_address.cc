@@ -13,6 +13,9 @@
 // The header renames these to later forms of them.
 #undef cuEventElapsedTime
 #undef cuGetProcAddress
+#undef cuGraphAddDependencies
+#undef cuGraphNodeGetDependencies
+#undef cuGraphNodeGetDependentNodes
 #undef cuMemcpyBatchAsync
 
 #define PINRING_EXPORT extern "C" __attribute__((visibility("default")))
