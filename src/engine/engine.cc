@@ -9,8 +9,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "src/driver/status.h"
 #include "src/engine/chunk_copy.h"
+#include "src/engine/memory_operations.h"
 #include "src/os/threads.h"
 
 namespace pinring {
@@ -28,29 +30,12 @@ constexpr uint64_t kProbeNanos = 2'000'000;
 // up takes a good part of that time.
 constexpr uint64_t kSpinNanos = 500'000;
 constexpr uint64_t kPollSleepMicros = 50;
+// How often it looks whether a graph was launched that nobody told it of: often
+// enough for a replay that has just begun, and less than a hundredth of a core.
+constexpr absl::Duration kGraphLookInterval = absl::Milliseconds(1);
 
 bool IsDefaultStream(CUstream stream) {
   return IsLegacyStream(stream) || stream == CU_STREAM_PER_THREAD;
-}
-
-CUstreamBatchMemOpParams WriteOperation(CUdeviceptr address, Sequence value) {
-  CUstreamBatchMemOpParams operation;
-  std::memset(&operation, 0, sizeof(operation));
-  operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
-  operation.writeValue.address = address;
-  operation.writeValue.value = value;
-  operation.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
-  return operation;
-}
-
-CUstreamBatchMemOpParams WaitOperation(CUdeviceptr address, Sequence value) {
-  CUstreamBatchMemOpParams operation;
-  std::memset(&operation, 0, sizeof(operation));
-  operation.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
-  operation.waitValue.address = address;
-  operation.waitValue.value = value;
-  operation.waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
-  return operation;
 }
 
 absl::Status RingWasLost() {
@@ -110,6 +95,7 @@ Engine::Engine(const EngineOptions& options,
 }
 
 Engine::~Engine() {
+  graph_leases_->EngineIsGone();
   if (abandoned_.load(std::memory_order_acquire)) return;
   if (movers_ != nullptr) {
     movers_->Stop([this] {
@@ -118,7 +104,7 @@ Engine::~Engine() {
       work_.SignalAll();
     });
   }
-  const bool idle = outstanding() == 0;
+  const bool idle = outstanding() == 0 && graph_copies() == 0;
   absl::MutexLock lock(&setup_mutex_);
   if (ring_ == nullptr || !idle) return;
   CUcontext current = nullptr;
@@ -176,6 +162,9 @@ void Engine::TakeOver(const RingMemory& ring) {
   options.piece_bytes = options_.piece_bytes;
   options.lines = options_.lines;
   options.first_sequence = options_.first_sequence;
+  options.graph_lines = std::min(options_.graph_lines, options_.lines / 2);
+  options.graph_bytes = options_.ring_bytes / 4;
+  options.share_graph_lines_for_test = options_.share_graph_lines_for_test;
   options.share_slots_for_test = options_.share_slots_for_test;
   auto core = std::make_unique<Core>(options, ring.bytes(), ring.lines());
   absl::MutexLock lock(&mutex_);
@@ -933,22 +922,36 @@ void Engine::MoverBody() {
 }
 
 // The one mover that watches the flags: spinning at first, then ever so often.
-// False when the pool stops.
+// Where nothing is outstanding it sleeps until something is; an executable
+// graph that has copies through the ring can be launched unseen, so it then
+// looks from time to time. False when the pool stops.
 bool Engine::PollForMove(Move* move) {
   uint64_t since = os::MonotonicNanos();
+  bool quiet = false;  // no graph was launched for a while
   while (!movers_->stopping()) {
     {
       absl::MutexLock lock(&mutex_);
+      if (core_ != nullptr &&
+          core_->Take(os::MonotonicNanos(), nullptr, move)) {
+        return true;
+      }
       if (core_ == nullptr || core_->idle()) {
         if (movers_->stopping()) return false;
-        nothing_outstanding_.store(true, std::memory_order_relaxed);
-        published_.Wait(&mutex_);
-        nothing_outstanding_.store(false, std::memory_order_relaxed);
-        since = os::MonotonicNanos();
-        continue;
+        const bool graphs = core_ != nullptr && core_->graphs().copies() > 0;
+        quiet = quiet || os::MonotonicNanos() - since >= kSpinNanos;
+        if (!graphs || quiet) {
+          nothing_outstanding_.store(true, std::memory_order_relaxed);
+          if (!graphs) {
+            published_.Wait(&mutex_);
+            quiet = false;
+          } else {
+            quiet = published_.WaitWithTimeout(&mutex_, kGraphLookInterval);
+          }
+          nothing_outstanding_.store(false, std::memory_order_relaxed);
+          since = os::MonotonicNanos();
+          continue;
+        }
       }
-      if (core_->Take(os::MonotonicNanos(), nullptr, move)) return true;
-      if (core_->idle()) continue;
     }
     if (os::MonotonicNanos() - since < kSpinNanos) {
       for (int i = 0; i < 32; ++i) os::CpuPause();

@@ -41,6 +41,7 @@
 #include "src/driver/driver.h"
 #include "src/engine/copy_request.h"
 #include "src/engine/core.h"
+#include "src/engine/graph_nodes.h"
 #include "src/engine/parking.h"
 #include "src/ring/division.h"
 #include "src/ring/ring_memory.h"
@@ -56,8 +57,13 @@ struct EngineOptions {
   copy::KernelSet kernels;
   size_t piece_bytes = size_t{512} << 10;
   uint32_t lines = 2048;
+  // Of the lines, so many at most are for copies in executable graphs: none
+  // leaves graphs to the driver.
+  uint32_t graph_lines = 0;
   Sequence first_sequence = 0;
   bool share_slots_for_test = false;
+  bool share_graph_lines_for_test = false;      // see GraphCoreOptions
+  bool reset_permitted_first_for_test = false;  // see ReplayPlace
 };
 
 // What the engine is given by its owner. Everything outlives the engine.
@@ -89,6 +95,14 @@ enum class CopyOutcome {
                  // or has several planes
 };
 
+// What became of a graph that was to be made executable.
+enum class GraphOutcome {
+  kUntouched,  // no copy in it is of staged memory: it was instantiated as it
+               // is
+  kStaged,     // its copies of staged memory go through the ring
+  kRefused,    // nothing was made: the ring cannot take them all
+};
+
 struct CopyResult {
   CopyOutcome outcome = CopyOutcome::kDeferred;
   uint64_t slot_wait_nanos = 0;  // known for kSync only
@@ -110,6 +124,25 @@ class Engine {
   // the same code; a range that is not device memory to its end answers
   // CUDA_ERROR_INVALID_VALUE before anything moves.
   [[nodiscard]] absl::StatusOr<CopyResult> Copy(const CopyRequest& request);
+
+  // Instantiates a graph in the current context, as cuGraphInstantiateWithFlags
+  // does, with the copies of staged memory in it and in its child graphs led
+  // through the ring: every replay moves the bytes of the moment. The graph
+  // stays as it is, and each executable graph has flags and slots of its own.
+  // They are given back when the driver has destroyed the executable graph and
+  // its last replay is over. Errors: the driver's, by the same code; nothing is
+  // left behind then.
+  //
+  // An executable graph that goes through the ring was made from a copy of the
+  // graph: the driver knows none of the graph's nodes in it.
+  [[nodiscard]] absl::StatusOr<GraphOutcome> InstantiateGraph(
+      CUgraph graph, unsigned long long flags, IsStaged staged,
+      CUgraphExec* executable);
+  // A graph that goes through the ring was launched: movers look at once.
+  // Without this they do within about a millisecond.
+  void NoteGraphLaunch();
+  // Copies that executable graphs hold slots for, replayed or not.
+  [[nodiscard]] size_t graph_copies() const;
 
   // Waits until no transfer from or to [begin, begin + bytes) is outstanding.
   // Transfers of a lost context are not waited for.
@@ -155,6 +188,25 @@ class Engine {
     absl::Status status;  // of the first call that failed
     uint32_t chunks = 0;  // copies accepted
   };
+
+  // The copies of one executable graph, as a user object of the driver's.
+  struct GraphLease;
+  // What leases know of the engine, which may go first.
+  class GraphLeases {
+   public:
+    explicit GraphLeases(Engine* engine) : engine_(engine) {}
+    void EngineIsGone();
+    void Return(const GraphLease& lease);
+
+   private:
+    absl::Mutex mutex_;
+    Engine* engine_ ABSL_GUARDED_BY(mutex_);
+  };
+  absl::StatusOr<GraphOutcome> StageGraph(CUgraph graph, IsStaged staged);
+  absl::StatusOr<std::shared_ptr<GraphCopy>> AddGraphCopy(
+      const CopyRequest& request, const Context& context);
+  void ReturnGraph(const GraphLease& lease);
+  static void CUDA_CB ReturnLease(void* lease);
 
   absl::StatusOr<CUcontext> ContextOfStream(CUstream stream) const;
   // The current context and a ring that is pinned in it. Null where there is no
@@ -223,6 +275,8 @@ class Engine {
   const EngineSurroundings around_;
   const Driver& driver_;
   std::atomic<bool> abandoned_{false};
+  const std::shared_ptr<GraphLeases> graph_leases_ =
+      std::make_shared<GraphLeases>(this);
 
   // Taken by movers: no CUDA call is made under it, and nothing that holds it
   // waits for one.
