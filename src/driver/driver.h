@@ -167,6 +167,8 @@ namespace pinring {
     kRequired, (CUgraphExec * exec, CUgraph graph, unsigned long long flags)) \
   X(GraphLaunch, "cuGraphLaunch", 10000, kRequired,                           \
     (CUgraphExec exec, CUstream stream))                                      \
+  X(StreamGetCaptureInfo, "cuStreamGetCaptureInfo", 10010, kRequired,         \
+    (CUstream stream, CUstreamCaptureStatus * status, cuuint64_t * id))       \
   X(GraphClone, "cuGraphClone", 10000, kRequired,                             \
     (CUgraph * clone, CUgraph original))                                      \
   X(GraphGetNodes, "cuGraphGetNodes", 10000, kRequired,                       \
@@ -196,6 +198,10 @@ namespace pinring {
     (CUuserObject object, unsigned count))                                    \
   X(GraphRetainUserObject, "cuGraphRetainUserObject", 11030, kRequired,       \
     (CUgraph graph, CUuserObject object, unsigned count, unsigned flags))     \
+  X(GraphNodeFindInClone, "cuGraphNodeFindInClone", 10000, kRequired,         \
+    (CUgraphNode * node, CUgraphNode original, CUgraph clone))                \
+  X(GraphReleaseUserObject, "cuGraphReleaseUserObject", 11030, kRequired,     \
+    (CUgraph graph, CUuserObject object, unsigned count))                     \
   X(GraphExecDestroy, "cuGraphExecDestroy", 10000, kRequired,                 \
     (CUgraphExec exec))                                                       \
   X(GraphDestroy, "cuGraphDestroy", 10000, kRequired, (CUgraph graph))        \

@@ -22,6 +22,7 @@
 namespace pinring::simcuda {
 
 struct Capture {
+  uint64_t id = 0;
   StreamRef origin;
   uint64_t thread = 0;  // that began it
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -59,6 +60,7 @@ struct GraphNode {
   std::vector<GraphNode*> after;
   Graph* graph = nullptr;
   CUgraphNode handle = nullptr;
+  CUgraphNode original = nullptr;  // in a clone: of which
 };
 
 struct Graph {

@@ -245,7 +245,7 @@ class Model {
   void ForgetNode(const GraphNode& node);
   CUresult FindNodes(const CUgraphNode* handles, size_t count,
                      const Graph& graph, std::vector<GraphNode*>* nodes);
-  CUresult DescribeCopy(const Op& op, CUDA_MEMCPY3D* copy) const;
+  void DescribeCopy(const Op& op, CUDA_MEMCPY3D* copy) const;
 
   // model_memory.cc.
   CUresult AllocateDevice(const char* entry, size_t bytes,
@@ -330,6 +330,7 @@ class Model {
   bool pinning_refused_ = false;  // WDDM: once, and so for ever
   uint64_t next_stream_id_ = 1;
   uint64_t next_context_id_ = 1;
+  uint64_t next_capture_id_ = 1;
   uint64_t version_ = 0;
 };
 

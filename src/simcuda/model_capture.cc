@@ -136,6 +136,19 @@ CUresult Model::StreamIsCapturing(CUstream handle,
   return CUDA_SUCCESS;
 }
 
+// The id is told of an active capture only.
+CUresult Model::StreamGetCaptureInfo(CUstream handle,
+                                     CUstreamCaptureStatus* status,
+                                     cuuint64_t* id) {
+  PINRING_SIMCUDA_TRY(StreamIsCapturing(handle, status));
+  if (id == nullptr || *status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    return CUDA_SUCCESS;
+  Target target;
+  PINRING_SIMCUDA_TRY(Resolve(handle, &target));
+  *id = target.stream->capture->id;
+  return CUDA_SUCCESS;
+}
+
 CUresult Model::StreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
   Target target;
   PINRING_SIMCUDA_TRY(Resolve(handle, &target));
@@ -148,6 +161,7 @@ CUresult Model::StreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (target.stream->capture != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
   auto capture = std::make_shared<Capture>();
+  capture->id = next_capture_id_++;
   capture->origin = target.stream;
   capture->thread = Thread().number;
   capture->mode = mode;

@@ -118,6 +118,7 @@ std::shared_ptr<Graph> Model::CloneGraph(const Graph& graph) {
                 node->child == nullptr ? nullptr : CloneGraph(*node->child));
   }
   for (const auto& node : graph.nodes) {
+    clones[node.get()]->original = node->handle;
     for (const GraphNode* before : node->after)
       clones[node.get()]->after.push_back(clones[before]);
   }
@@ -153,6 +154,18 @@ CUresult Model::GraphClone(CUgraph* clone, CUgraph original) {
   return CUDA_SUCCESS;
 }
 
+CUresult Model::GraphNodeFindInClone(CUgraphNode* node, CUgraphNode original,
+                                     CUgraph clone) {
+  const std::shared_ptr<Graph>* graph = graphs_.Find(clone);
+  if (node == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  for (const auto& one : (*graph)->nodes) {
+    if (one->original != original) continue;
+    *node = one->handle;
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult Model::GraphGetNodes(CUgraph handle, CUgraphNode* nodes,
                               size_t* count) {
   const std::shared_ptr<Graph>* graph = graphs_.Find(handle);
@@ -169,46 +182,48 @@ CUresult Model::GraphNodeGetType(CUgraphNode handle, CUgraphNodeType* type) {
   return CUDA_SUCCESS;
 }
 
-// What the operation kept of its description: the addresses, and whether they
-// are of the device. Arrays are told by their place in memory only, which has
-// no description.
-CUresult Model::DescribeCopy(const Op& op, CUDA_MEMCPY3D* copy) const {
-  CUDA_MEMCPY3D all = {};
+// What the operation kept of its description: addresses, and what they are of.
+void Model::DescribeCopy(const Op& op, CUDA_MEMCPY3D* copy) const {
+  *copy = {};
   const auto describe = [&](const char* at, const Strides& strides,
                             CUmemorytype* type, CUdeviceptr* device,
-                            size_t* pitch, size_t* height) {
+                            size_t* pitch, size_t* height, CUarray* array,
+                            size_t* x, size_t* y, size_t* z) {
     const Block* const block = memory_.Find(at);
     *type = block != nullptr && !block->pinned() ? CU_MEMORYTYPE_DEVICE
                                                  : CU_MEMORYTYPE_HOST;
+    for (const auto& [handle, one] : arrays_) {
+      if (block == nullptr || !block->Contains(one.memory, 1)) continue;
+      const auto offset = static_cast<size_t>(at - one.memory);
+      const size_t rest = offset % one.strides.slice;
+      *type = CU_MEMORYTYPE_ARRAY;
+      *array = handle;
+      *x = rest % one.strides.row;
+      *y = rest / one.strides.row;
+      *z = offset / one.strides.slice;
+      return;
+    }
     *device = reinterpret_cast<CUdeviceptr>(at);
     *pitch = strides.row == 0 ? op.shape.width : strides.row;
     *height = strides.slice == 0 ? op.shape.height : strides.slice / *pitch;
   };
-  describe(op.src, op.src_strides, &all.srcMemoryType, &all.srcDevice,
-           &all.srcPitch, &all.srcHeight);
-  describe(op.dst, op.dst_strides, &all.dstMemoryType, &all.dstDevice,
-           &all.dstPitch, &all.dstHeight);
-  if (all.srcMemoryType == CU_MEMORYTYPE_HOST) {
-    all.srcDevice = 0;
-    all.srcHost = op.src;
+  describe(op.src, op.src_strides, &copy->srcMemoryType, &copy->srcDevice,
+           &copy->srcPitch, &copy->srcHeight, &copy->srcArray,
+           &copy->srcXInBytes, &copy->srcY, &copy->srcZ);
+  describe(op.dst, op.dst_strides, &copy->dstMemoryType, &copy->dstDevice,
+           &copy->dstPitch, &copy->dstHeight, &copy->dstArray,
+           &copy->dstXInBytes, &copy->dstY, &copy->dstZ);
+  if (copy->srcMemoryType == CU_MEMORYTYPE_HOST) {
+    copy->srcDevice = 0;
+    copy->srcHost = op.src;
   }
-  if (all.dstMemoryType == CU_MEMORYTYPE_HOST) {
-    all.dstDevice = 0;
-    all.dstHost = op.dst;
+  if (copy->dstMemoryType == CU_MEMORYTYPE_HOST) {
+    copy->dstDevice = 0;
+    copy->dstHost = op.dst;
   }
-  all.WidthInBytes = op.shape.width;
-  all.Height = op.shape.height;
-  all.Depth = op.shape.depth;
-  const bool array =
-      std::any_of(arrays_.begin(), arrays_.end(), [&](const auto& one) {
-        const char* const memory = one.second.memory;
-        const Block* const block = memory_.Find(memory);
-        return block != nullptr &&
-               (block->Contains(op.src, 0) || block->Contains(op.dst, 0));
-      });
-  if (array) return CUDA_ERROR_NOT_SUPPORTED;
-  *copy = all;
-  return CUDA_SUCCESS;
+  copy->WidthInBytes = op.shape.width;
+  copy->Height = op.shape.height;
+  copy->Depth = op.shape.depth;
 }
 
 CUresult Model::GraphMemcpyNodeGetParams(CUgraphNode handle,
@@ -218,7 +233,8 @@ CUresult Model::GraphMemcpyNodeGetParams(CUgraphNode handle,
       TypeOf(**node) != CU_GRAPH_NODE_TYPE_MEMCPY) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return DescribeCopy(*(*node)->op, copy);
+  DescribeCopy(*(*node)->op, copy);
+  return CUDA_SUCCESS;
 }
 
 CUresult Model::GraphNodeGetDependencies(CUgraphNode handle,
@@ -339,8 +355,25 @@ CUresult Model::GraphRetainUserObject(CUgraph handle, CUuserObject object,
   }
   const bool move = (flags & CU_GRAPH_USER_OBJECT_MOVE) != 0;
   if (move && count > owned->references) return CUDA_ERROR_INVALID_VALUE;
-  (*graph)->objects.push_back(owned->object);
+  (*graph)->objects.insert((*graph)->objects.end(), count, owned->object);
   return move ? UserObjectRelease(object, count) : CUDA_SUCCESS;
+}
+
+CUresult Model::GraphReleaseUserObject(CUgraph handle, CUuserObject object,
+                                       unsigned count) {
+  const std::shared_ptr<Graph>* graph = graphs_.Find(handle);
+  OwnedUserObject* const owned = user_objects_.Find(object);
+  if (graph == nullptr || owned == nullptr || count == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  UserObjects& objects = (*graph)->objects;
+  if (std::count(objects.begin(), objects.end(), owned->object) <
+      static_cast<std::ptrdiff_t>(count)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (; count > 0; --count)
+    objects.erase(std::find(objects.begin(), objects.end(), owned->object));
+  ++version_;
+  return CUDA_SUCCESS;
 }
 
 CUresult Model::GraphInstantiateWithFlags(CUgraphExec* exec, CUgraph handle,

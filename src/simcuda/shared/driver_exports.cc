@@ -17,6 +17,8 @@
 #undef cuGraphAddDependencies
 #undef cuGraphNodeGetDependencies
 #undef cuGraphNodeGetDependentNodes
+#undef cuStreamGetCaptureInfo
+#undef cuStreamGetCaptureInfo_ptsz
 
 #define PINRING_EXPORT extern "C" __attribute__((visibility("default")))
 

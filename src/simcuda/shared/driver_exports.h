@@ -227,6 +227,19 @@
   DEFAULT_STREAM(Driver, GraphLaunch, "cuGraphLaunch", 10000, cuGraphLaunch,   \
                  cuGraphLaunch_ptsz, (CUgraphExec exec, CUstream stream),      \
                  (exec, stream))                                               \
+  DEFAULT_STREAM(                                                              \
+      Driver, StreamGetCaptureInfo, "cuStreamGetCaptureInfo", 10010,           \
+      cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_ptsz,                     \
+      (CUstream stream, CUstreamCaptureStatus * status, cuuint64_t * id),      \
+      (stream, status, id))                                                    \
+  PLAIN(Driver, GraphNodeFindInClone, "cuGraphNodeFindInClone", 10000,         \
+        cuGraphNodeFindInClone,                                                \
+        (CUgraphNode * node, CUgraphNode original, CUgraph clone),             \
+        (node, original, clone))                                               \
+  PLAIN(Driver, GraphReleaseUserObject, "cuGraphReleaseUserObject", 11030,     \
+        cuGraphReleaseUserObject,                                              \
+        (CUgraph graph, CUuserObject object, unsigned count),                  \
+        (graph, object, count))                                                \
   PLAIN(Driver, GraphClone, "cuGraphClone", 10000, cuGraphClone,               \
         (CUgraph * clone, CUgraph original), (clone, original))                \
   PLAIN(Driver, GraphGetNodes, "cuGraphGetNodes", 10000, cuGraphGetNodes,      \

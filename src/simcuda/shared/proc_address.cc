@@ -16,6 +16,8 @@
 #undef cuGraphAddDependencies
 #undef cuGraphNodeGetDependencies
 #undef cuGraphNodeGetDependentNodes
+#undef cuStreamGetCaptureInfo
+#undef cuStreamGetCaptureInfo_ptsz
 #undef cuMemcpyBatchAsync
 
 #define PINRING_EXPORT extern "C" __attribute__((visibility("default")))
