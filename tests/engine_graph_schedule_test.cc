@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -113,6 +115,7 @@ class GraphProgram {
 
   CUgraphExec Instantiate(const RoundTrip& trip, CUgraph graph) {
     CUgraphExec executable = nullptr;
+    Engine::StagedGraph made;
     const auto within = [](const std::vector<std::byte>& block,
                            const void* address) {
       const auto* const byte = static_cast<const std::byte*>(address);
@@ -124,7 +127,11 @@ class GraphProgram {
             [&](const void* address) {
               return within(trip.in, address) || within(trip.out, address);
             },
-            &executable);
+            &executable, &made);
+    if (made.copy != nullptr) {
+      bench_.Must(bench_.driver().GraphDestroy(made.copy), "destroy copy");
+    }
+    if (made.lease != nullptr) leases_[executable] = made.lease;
     if (!outcome.ok()) {
       bench_.Wrong(absl::StrCat("instantiate: ", outcome.status().message()));
     } else if (*outcome != GraphOutcome::kStaged) {
@@ -135,7 +142,7 @@ class GraphProgram {
 
   void Launch(CUgraphExec executable, CUstream stream) {
     if (executable == nullptr) return;
-    if (Chance(2)) bench_.engine().NoteGraphLaunch();
+    if (Chance(2)) bench_.engine().ExpectReplay(*leases_[executable]);
     bench_.Must(bench_.driver().GraphLaunch(executable, stream), "launch");
     ++replays_;
   }
@@ -236,6 +243,7 @@ class GraphProgram {
   EngineBench bench_;
   RoundTrip one_;
   RoundTrip other_;
+  std::map<CUgraphExec, std::shared_ptr<const Engine::GraphLease>> leases_;
   uint64_t replays_ = 0;
 };
 

@@ -157,12 +157,12 @@ class Core {
   [[nodiscard]] const GraphCore& graphs() const { return graphs_; }
 
   [[nodiscard]] size_t outstanding() const {
-    return outstanding_ + graphs_.replaying();
+    return outstanding_ + graphs_.outstanding();
   }
   // No stream owns anything, nothing is left to observe but whether an
   // executable graph is launched.
   [[nodiscard]] bool idle() const {
-    return active_.empty() && lost_.empty() && graphs_.replaying() == 0;
+    return active_.empty() && lost_.empty() && graphs_.outstanding() == 0;
   }
   [[nodiscard]] size_t quarantined_bytes() const {
     return quarantined_bytes_ + graphs_.quarantined_bytes();

@@ -133,14 +133,22 @@ class Engine {
   // its last replay is over. Errors: the driver's, by the same code; nothing is
   // left behind then.
   //
-  // An executable graph that goes through the ring was made from a copy of the
-  // graph: the driver knows none of the graph's nodes in it.
+  // What goes through the ring was made from a copy of the graph, and the
+  // driver knows it by the copy's nodes.
+  struct GraphLease;  // the slots of one executable graph
+  struct StagedGraph {
+    CUgraph copy = nullptr;  // the caller's, to find nodes by and to destroy
+    std::shared_ptr<const GraphLease> lease;
+  };
+  // *made is filled in where the outcome is kStaged.
   [[nodiscard]] absl::StatusOr<GraphOutcome> InstantiateGraph(
       CUgraph graph, unsigned long long flags, IsStaged staged,
-      CUgraphExec* executable);
-  // A graph that goes through the ring was launched: movers look at once.
-  // Without this they do within about a millisecond.
-  void NoteGraphLaunch();
+      CUgraphExec* executable, StagedGraph* made);
+  // The executable graph is about to be launched: movers look at once, and
+  // WaitForHost waits for the replay. Without it they look within about a
+  // millisecond. And: the driver has refused the launch.
+  void ExpectReplay(const GraphLease& lease);
+  void ForgetReplay(const GraphLease& lease);
   // Copies that executable graphs hold slots for, replayed or not.
   [[nodiscard]] size_t graph_copies() const;
 
@@ -153,7 +161,10 @@ class Engine {
   // Really pinned bytes of the ring and its flags; 0 before it is made.
   [[nodiscard]] size_t pinned_bytes() const;
   [[nodiscard]] size_t quarantined_bytes() const;
-  // Transfers that were published and have not retired.
+  // No copy of an executable graph touches [begin, begin + bytes) any more,
+  // whatever is launched: the memory is being freed.
+  void SeverHost(const void* begin, size_t bytes);
+  // Transfers that were published and have not retired, and replays.
   [[nodiscard]] size_t outstanding() const;
 
   // In the child of fork: the ring is not there, the movers are not there;
@@ -189,8 +200,6 @@ class Engine {
     uint32_t chunks = 0;  // copies accepted
   };
 
-  // The copies of one executable graph, as a user object of the driver's.
-  struct GraphLease;
   // What leases know of the engine, which may go first.
   class GraphLeases {
    public:
@@ -202,7 +211,11 @@ class Engine {
     absl::Mutex mutex_;
     Engine* engine_ ABSL_GUARDED_BY(mutex_);
   };
-  absl::StatusOr<GraphOutcome> StageGraph(CUgraph graph, IsStaged staged);
+  absl::StatusOr<GraphOutcome> StageGraph(CUgraph graph, IsStaged staged,
+                                          GraphLease* lease);
+  absl::Status InstantiateStaged(CUgraph graph, unsigned long long flags,
+                                 const std::shared_ptr<GraphLease>& lease,
+                                 CUgraphExec* executable);
   absl::StatusOr<std::shared_ptr<GraphCopy>> AddGraphCopy(
       const CopyRequest& request, const Context& context);
   void ReturnGraph(const GraphLease& lease);

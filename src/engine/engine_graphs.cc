@@ -30,10 +30,12 @@ void Engine::GraphLeases::Return(const GraphLease& lease) {
   if (engine_ != nullptr) engine_->ReturnGraph(lease);
 }
 
-// Called by the driver, on a thread of its own: no CUDA calls.
+// Called by the driver, from a call that destroys the executable graph or on a
+// thread of its own: no CUDA calls.
 void CUDA_CB Engine::ReturnLease(void* data) {
-  const std::unique_ptr<GraphLease> lease(static_cast<GraphLease*>(data));
-  lease->leases->Return(*lease);
+  using Held = std::shared_ptr<GraphLease>;
+  const std::unique_ptr<Held> lease(static_cast<Held*>(data));
+  (*lease)->leases->Return(**lease);
 }
 
 void Engine::ReturnGraph(const GraphLease& lease) {
@@ -47,7 +49,8 @@ void Engine::ReturnGraph(const GraphLease& lease) {
 absl::StatusOr<GraphOutcome> Engine::InstantiateGraph(CUgraph graph,
                                                       unsigned long long flags,
                                                       IsStaged staged,
-                                                      CUgraphExec* executable) {
+                                                      CUgraphExec* executable,
+                                                      StagedGraph* made) {
   if (abandoned_.load(std::memory_order_acquire)) {
     return CudaStatus(CUDA_ERROR_NOT_INITIALIZED, "a graph in a child of fork");
   }
@@ -67,32 +70,42 @@ absl::StatusOr<GraphOutcome> Engine::InstantiateGraph(CUgraph graph,
       !status.ok()) {
     return status;
   }
-  const auto instantiate = [&](CUgraph made) {
-    return CudaStatus(
-        driver_.GraphInstantiateWithFlags(executable, made, flags),
-        "cuGraphInstantiateWithFlags");
-  };
   if (nodes.empty()) {
-    if (absl::Status status = instantiate(graph); !status.ok()) return status;
+    if (absl::Status status = CudaStatus(
+            driver_.GraphInstantiateWithFlags(executable, graph, flags),
+            "cuGraphInstantiateWithFlags");
+        !status.ok()) {
+      return status;
+    }
     return GraphOutcome::kUntouched;
   }
+  // A graph that the device launches has no memory operations.
+  if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0)
+    return GraphOutcome::kRefused;
   CUgraph clone = nullptr;
   // What cannot be cloned (allocations in a graph) is left to the driver.
   if (driver_.GraphClone(&clone, graph) != CUDA_SUCCESS)
     return GraphOutcome::kRefused;
-  // The executable graph holds what it needs; a clone that the driver does not
-  // destroy holds the slots.
-  const absl::Cleanup destroy = [&] { (void)driver_.GraphDestroy(clone); };
-  absl::StatusOr<GraphOutcome> outcome = StageGraph(clone, staged);
-  if (!outcome.ok() || *outcome != GraphOutcome::kStaged) return outcome;
-  if (absl::Status status = instantiate(clone); !status.ok()) return status;
+  absl::Cleanup destroy = [&] { (void)driver_.GraphDestroy(clone); };
+  auto lease = std::make_shared<GraphLease>();
+  lease->leases = graph_leases_;
+  absl::StatusOr<GraphOutcome> outcome = StageGraph(clone, staged, lease.get());
+  if (!outcome.ok() || *outcome != GraphOutcome::kStaged) {
+    ReturnGraph(*lease);
+    return outcome;
+  }
+  if (absl::Status status = InstantiateStaged(clone, flags, lease, executable);
+      !status.ok()) {
+    return status;
+  }
+  std::move(destroy).Cancel();
+  *made = {clone, std::move(lease)};
   return outcome;
 }
 
-// Replaces the copies of a graph that nobody else knows, and has it hold their
-// slots.
-absl::StatusOr<GraphOutcome> Engine::StageGraph(CUgraph graph,
-                                                IsStaged staged) {
+// Replaces the copies of a graph that nobody else knows.
+absl::StatusOr<GraphOutcome> Engine::StageGraph(CUgraph graph, IsStaged staged,
+                                                GraphLease* lease) {
   std::vector<StagedNode> nodes;
   if (absl::Status status = FindStagedNodes(driver_, graph, staged, &nodes);
       !status.ok()) {
@@ -102,11 +115,7 @@ absl::StatusOr<GraphOutcome> Engine::StageGraph(CUgraph graph,
   if (!found.ok()) return found.status();
   if (*found == nullptr) return GraphOutcome::kRefused;
   const Context& context = **found;
-
-  auto lease = std::make_unique<GraphLease>();
-  lease->leases = graph_leases_;
   lease->ring = context.ring->bytes();
-  absl::Cleanup give_back = [&] { ReturnGraph(*lease); };
   for (const StagedNode& node : nodes) {
     if (!node.possible) return GraphOutcome::kRefused;
     absl::StatusOr<std::shared_ptr<GraphCopy>> copy =
@@ -123,26 +132,41 @@ absl::StatusOr<GraphOutcome> Engine::StageGraph(CUgraph graph,
       return status;
     }
   }
+  return GraphOutcome::kStaged;
+}
+
+// The executable graph alone holds the lease, whatever becomes of the graph.
+absl::Status Engine::InstantiateStaged(CUgraph graph, unsigned long long flags,
+                                       const std::shared_ptr<GraphLease>& lease,
+                                       CUgraphExec* executable) {
+  auto held = std::make_unique<std::shared_ptr<GraphLease>>(lease);
   CUuserObject object = nullptr;
   if (absl::Status status = CudaStatus(
-          driver_.UserObjectCreate(&object, lease.get(), &Engine::ReturnLease,
-                                   1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
+          driver_.UserObjectCreate(&object, held.get(), &Engine::ReturnLease, 1,
+                                   CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
           "cuUserObjectCreate");
       !status.ok()) {
+    ReturnGraph(*lease);
     return status;
   }
   // From here on the object's end gives the copies back.
-  std::move(give_back).Cancel();
-  lease.release();
+  (void)held.release();
+  const absl::Cleanup release = [&] {
+    (void)driver_.UserObjectRelease(object, 1);
+  };
   if (absl::Status status =
-          CudaStatus(driver_.GraphRetainUserObject(graph, object, 1,
-                                                   CU_GRAPH_USER_OBJECT_MOVE),
+          CudaStatus(driver_.GraphRetainUserObject(graph, object, 1, 0),
                      "cuGraphRetainUserObject");
       !status.ok()) {
-    (void)driver_.UserObjectRelease(object, 1);
     return status;
   }
-  return GraphOutcome::kStaged;
+  absl::Status status =
+      CudaStatus(driver_.GraphInstantiateWithFlags(executable, graph, flags),
+                 "cuGraphInstantiateWithFlags");
+  if (!status.ok()) return status;
+  // Where this fails the graph holds the slots, until it is destroyed.
+  (void)driver_.GraphReleaseUserObject(graph, object, 1);
+  return status;
 }
 
 // Null where the ring has no room, or the copy's other end is no memory of the
@@ -178,9 +202,25 @@ absl::StatusOr<std::shared_ptr<GraphCopy>> Engine::AddGraphCopy(
   return copy;
 }
 
-void Engine::NoteGraphLaunch() {
+void Engine::ExpectReplay(const GraphLease& lease) {
   absl::MutexLock lock(&mutex_);
+  if (core_ == nullptr || core_->ring() != lease.ring) return;
+  for (const std::shared_ptr<GraphCopy>& copy : lease.copies)
+    core_->graphs().Expect(*copy);
   published_.Signal();
+}
+
+void Engine::ForgetReplay(const GraphLease& lease) {
+  absl::MutexLock lock(&mutex_);
+  if (core_ == nullptr || core_->ring() != lease.ring) return;
+  for (const std::shared_ptr<GraphCopy>& copy : lease.copies)
+    core_->graphs().ForgetExpected(*copy);
+}
+
+void Engine::SeverHost(const void* begin, size_t bytes) {
+  const auto* const first = static_cast<const std::byte*>(begin);
+  absl::MutexLock lock(&mutex_);
+  if (core_ != nullptr) core_->graphs().Sever(first, first + bytes);
 }
 
 size_t Engine::graph_copies() const {

@@ -119,10 +119,23 @@ void GraphCore::Remove(GraphCopy& copy) {
     Lose(static_cast<size_t>(found - copies_.begin()));
     return;
   }
+  while (copy.expected > 0) ForgetExpected(copy);
   copy.removed = true;
   GiveSlots(copy.transfer->slots);
   free_lines_.push_back(copy.transfer->line);
   copies_.erase(found);
+}
+
+void GraphCore::Expect(GraphCopy& copy) {
+  if (copy.removed || copy.shares_line) return;
+  ++copy.expected;
+  ++expected_;
+}
+
+void GraphCore::ForgetExpected(GraphCopy& copy) {
+  if (copy.expected == 0) return;
+  --copy.expected;
+  --expected_;
 }
 
 // --- Observing
@@ -158,6 +171,7 @@ void GraphCore::Begin(GraphCopy& copy) {
   std::fill(transfer.moved.begin(), transfer.moved.end(), 0);
   copy.replaying = true;
   ++replaying_;
+  ForgetExpected(copy);
 }
 
 bool GraphCore::Permit(GraphCopy& copy) {
@@ -298,6 +312,7 @@ void GraphCore::Lose(size_t index) {
   Transfer& transfer = *copy->transfer;
   transfer.lost = true;
   copy->removed = true;
+  while (copy->expected > 0) ForgetExpected(*copy);
   if (copy->replaying) {
     copy->replaying = false;
     --replaying_;
@@ -325,15 +340,8 @@ bool GraphCore::TouchesHost(const std::byte* begin,
                             const std::byte* end) const {
   return std::any_of(copies_.begin(), copies_.end(),
                      [&](const std::shared_ptr<GraphCopy>& copy) {
-                       return copy->replaying && !copy->severed &&
-                              Overlaps(*copy->transfer, begin, end);
-                     });
-}
-
-bool GraphCore::HoldsHost(const std::byte* begin, const std::byte* end) const {
-  return std::any_of(copies_.begin(), copies_.end(),
-                     [&](const std::shared_ptr<GraphCopy>& copy) {
-                       return !copy->severed &&
+                       return (copy->replaying || copy->expected > 0) &&
+                              !copy->severed &&
                               Overlaps(*copy->transfer, begin, end);
                      });
 }
@@ -347,10 +355,12 @@ void GraphCore::Sever(const std::byte* begin, const std::byte* end) {
 void GraphCore::CheckInvariants() const {
   size_t held = quarantined_bytes_;
   size_t replaying = 0;
+  uint64_t expected = 0;
   for (const std::shared_ptr<GraphCopy>& copy : copies_) {
     const Transfer& transfer = *copy->transfer;
     for (const Slot& slot : transfer.slots) held += slot.bytes;
     replaying += copy->replaying ? 1 : 0;
+    expected += copy->expected;
     PINRING_CHECK(!copy->removed && !transfer.lost,
                   "a graph's copy that is gone is still looked at");
     PINRING_CHECK(copy->replaying || transfer.moves_in_progress == 0,
@@ -360,7 +370,8 @@ void GraphCore::CheckInvariants() const {
                   "a replay is ahead of itself");
   }
   PINRING_CHECK(held == held_bytes_, "slots of graphs are miscounted");
-  PINRING_CHECK(replaying == replaying_, "replays are miscounted");
+  PINRING_CHECK(replaying == replaying_ && expected == expected_,
+                "replays are miscounted");
   PINRING_CHECK(free_lines_.size() + copies_.size() + quarantined_lines_ ==
                     options_.lines,
                 "lines of graphs are lost");

@@ -94,6 +94,8 @@ struct GraphCopy {
   // Its slots and its line are given back, or, where it is lost, to no one.
   bool removed = false;
   uint64_t replays = 0;  // that are over
+  // Launches that the library was told of and whose replays have not begun.
+  uint64_t expected = 0;
   bool shares_line = false;
 };
 
@@ -115,6 +117,10 @@ class GraphCore {
   // The executable graph is gone and runs no more, or was never made.
   void Remove(GraphCopy& copy);
 
+  // The copy's graph is about to be launched; the launch did not come about.
+  void Expect(GraphCopy& copy);
+  void ForgetExpected(GraphCopy& copy);
+
   // As Core's.
   bool Observe();
   [[nodiscard]] bool Take(std::shared_ptr<Transfer>* transfer, uint32_t* chunk,
@@ -124,19 +130,16 @@ class GraphCore {
 
   void LoseContext(const void* context);
   void LoseAll();
-  // Whether a replay that touches [begin, end) was seen to begin and is not
-  // over; and its copies will not touch it any more.
+  // Whether a replay that touches [begin, end) is expected, or runs.
   [[nodiscard]] bool TouchesHost(const std::byte* begin,
                                  const std::byte* end) const;
-  // Whether any copy, replaying or not, is of memory in [begin, end).
-  [[nodiscard]] bool HoldsHost(const std::byte* begin,
-                               const std::byte* end) const;
+  // No copy touches [begin, end) any more, which is freed.
   void Sever(const std::byte* begin, const std::byte* end);
 
   // Copies of executable graphs that may be launched at any time.
   [[nodiscard]] size_t copies() const { return copies_.size(); }
-  // Replays that were seen to begin and are not over.
-  [[nodiscard]] size_t replaying() const { return replaying_; }
+  // Replays that are expected, or were seen to begin, and are not over.
+  [[nodiscard]] size_t outstanding() const { return replaying_ + expected_; }
   [[nodiscard]] size_t held_bytes() const { return held_bytes_; }
   [[nodiscard]] size_t quarantined_bytes() const { return quarantined_bytes_; }
   void CheckInvariants() const;
@@ -161,6 +164,7 @@ class GraphCore {
   std::vector<uint32_t> free_lines_;
   std::vector<std::shared_ptr<GraphCopy>> copies_;
   size_t replaying_ = 0;
+  size_t expected_ = 0;
   // What its copies hold of the arena, and what lost ones held.
   size_t held_bytes_ = 0;
   size_t quarantined_bytes_ = 0;

@@ -212,6 +212,8 @@ absl::Status FindStagedNodes(const Driver& driver, CUgraph graph,
     StagedNode found;
     found.graph = graph;
     found.node = node;
+    found.src = reinterpret_cast<const void*>(AddressOf(SourceOf(copy)));
+    found.dst = reinterpret_cast<const void*>(AddressOf(DestinationOf(copy)));
     found.possible = in != out;
     if (found.possible) {
       found.request = RequestOf(

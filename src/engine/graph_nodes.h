@@ -26,8 +26,10 @@ struct StagedNode {
   CUgraph graph = nullptr;  // that it is a node of: the one looked at, or a
                             // child graph in it
   CUgraphNode node = nullptr;
-  // False: the ring cannot take it (both ends are staged). Nothing else is
-  // known of it then.
+  const void* src = nullptr;  // null: an array
+  const void* dst = nullptr;
+  // False: the ring cannot take it (both ends are staged), and
+  // there is no request.
   bool possible = false;
   CopyRequest request;  // without a stream
 };
