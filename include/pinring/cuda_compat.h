@@ -15,6 +15,8 @@
 //     freed. These are nodes of graphs built by hand, copies between devices,
 //     batches of boxes, batches in a capturing stream, arrays of compressed
 //     formats, and the deprecated cudaMemcpyToArray and cudaMemcpyFromArray.
+//   * Captures, and graphs from instantiation to destruction, are pinring's:
+//     captured copies of staged blocks go through the ring (pinring.h, Graphs).
 //   * cudaGetLastError and cudaPeekAtLastError report pinring's errors too.
 //
 // The current device is the runtime's. Both --default-stream modes work, each

@@ -199,7 +199,7 @@ class Instance {
   // Whether the stream is in a capture that began here.
   bool Records(CUstream stream);
   absl::StatusOr<std::optional<uint64_t>> CaptureId(CUstream stream);
-  absl::Status PromoteNodes(CUgraph graph);
+  absl::Status PromoteNodes(CUgraph graph, bool counted);
   bool PromoteFor(Block& block, CopyOutcome outcome);
   // What the driver knows about an address; pageable where it knows nothing.
   enum class Memory : uint8_t { kPageable, kDevice, kOther };

@@ -88,7 +88,15 @@ absl::Status Instance::GraphInstantiate(CUgraphExec* executable, CUgraph graph,
       executable, &made);
   if (!outcome.ok()) return outcome.status();
   if (*outcome == GraphOutcome::kRefused) {
-    if (auto status = PromoteNodes(graph); !status.ok()) return status;
+    if (options_.promote) {
+      if (auto status = PromoteNodes(graph, true); !status.ok()) return status;
+    } else {
+      copies_past_engine_.store(true, std::memory_order_relaxed);
+      CountAndSay(UsageEvent::kPageableFallback,
+                  "a graph has copies that cannot go through the ring and take "
+                  "the driver's path for pageable memory, which reads it when "
+                  "the graph is launched. Let PINRING_PROMOTE be on");
+    }
     if (auto status = CudaStatus(
             driver_.GraphInstantiateWithFlags(executable, graph, flags),
             "cuGraphInstantiateWithFlags");
@@ -117,12 +125,13 @@ absl::Status Instance::GraphPromote(CUgraph graph) {
   if (auto status = CheckProcess(); !status.ok()) return status;
   if (auto status = contexts_.EnsureCurrent(); !status.ok()) return status;
   if (graph == nullptr) return InvalidValue("the graph is null");
-  return PromoteNodes(graph);
+  return PromoteNodes(graph, false);
 }
 
 // The driver reads pageable memory when a graph is launched, not when its copy
-// is reached, so a block that cannot be pinned is an error.
-absl::Status Instance::PromoteNodes(CUgraph graph) {
+// is reached, so a block that cannot be pinned is an error. `counted`: nobody
+// has asked for it.
+absl::Status Instance::PromoteNodes(CUgraph graph, bool counted) {
   std::vector<StagedNode> nodes;
   const auto staged = [this](const void* address) {
     const BlockUse block = memory_.UseStaged(address);
@@ -138,6 +147,7 @@ absl::Status Instance::PromoteNodes(CUgraph graph) {
       const BlockUse block = memory_.UseStaged(address);
       if (!block || block->promoted()) continue;
       if (auto status = memory_.Promote(*block); !status.ok()) return status;
+      if (!counted) continue;
       CountAndSay(
           UsageEvent::kPromotedNoSlot,
           absl::StrCat("a graph has copies that cannot go through the "
@@ -207,7 +217,10 @@ absl::Status Instance::GraphPrepareUpdate(CUgraphExec executable,
                         "has other nodes than the graph; instantiate anew");
     }
   }
-  return GraphPromote(graph);
+  if (auto status = CheckProcess(); !status.ok()) return status;
+  if (auto status = contexts_.EnsureCurrent(); !status.ok()) return status;
+  if (graph == nullptr) return InvalidValue("the graph is null");
+  return PromoteNodes(graph, true);
 }
 
 absl::StatusOr<CUgraphNode> Instance::GraphExecNode(CUgraphExec executable,
