@@ -15,6 +15,8 @@
 //     freed. These are nodes of graphs built by hand, copies between devices,
 //     batches of boxes, batches in a capturing stream, arrays of compressed
 //     formats, and the deprecated cudaMemcpyToArray and cudaMemcpyFromArray.
+//   * Captures, and graphs from instantiation to destruction, are pinring's:
+//     captured copies of staged blocks go through the ring (pinring.h, Graphs).
 //   * cudaGetLastError and cudaPeekAtLastError report pinring's errors too.
 //
 // The current device is the runtime's. Both --default-stream modes work, each
@@ -603,6 +605,196 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyFromSymbolAsync)(
              : PINRING_COMPAT_NAME(MemcpyAsync)(dst, src, bytes, kind, stream);
 }
 
+// --- Graphs ----------------------------------------------------------------
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(StreamBeginCapture)(
+    cudaStream_t stream, enum cudaStreamCaptureMode mode) {
+  const cudaError_t error = PINRING_COMPAT_NAME(UseDevice)();
+  return error != cudaSuccess
+             ? error
+             : PINRING_COMPAT_NAME(Ours)(pinringStreamBeginCapture(
+                   PINRING_COMPAT_STREAM(stream), mode));
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(StreamEndCapture)(
+    cudaStream_t stream, cudaGraph_t* graph) {
+  return PINRING_COMPAT_NAME(Ours)(
+      pinringStreamEndCapture(PINRING_COMPAT_STREAM(stream), graph));
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphInstantiateWithFlags)(
+    cudaGraphExec_t* executable, cudaGraph_t graph,
+    unsigned long long flags PINRING_COMPAT_DEFAULT(0)) {
+  const cudaError_t error = PINRING_COMPAT_NAME(UseDevice)();
+  return error != cudaSuccess
+             ? error
+             : PINRING_COMPAT_NAME(Ours)(
+                   pinringGraphInstantiate(executable, graph, flags));
+}
+
+// The runtime's form before CUDA 12, which C++ still has. The node and the text
+// are about errors, of which the code tells.
+#if defined(__cplusplus) || CUDART_VERSION < 12000
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphInstantiate)(
+    cudaGraphExec_t* executable, cudaGraph_t graph, cudaGraphNode_t* error_node,
+    char* text, size_t text_bytes) {
+  if (error_node != NULL) *error_node = NULL;
+  if (text != NULL && text_bytes > 0) text[0] = '\0';
+  return PINRING_COMPAT_NAME(GraphInstantiateWithFlags)(executable, graph, 0);
+}
+#endif
+#if CUDART_VERSION >= 12000
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphInstantiate)(
+    cudaGraphExec_t* executable, cudaGraph_t graph,
+    unsigned long long flags PINRING_COMPAT_DEFAULT(0)) {
+  return PINRING_COMPAT_NAME(GraphInstantiateWithFlags)(executable, graph,
+                                                        flags);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphInstantiateWithParams)(
+    cudaGraphExec_t* executable, cudaGraph_t graph,
+    cudaGraphInstantiateParams* parameters) {
+  const cudaError_t error =
+      PINRING_COMPAT_NAME(Ours)(pinringGraphPromote(graph));
+  return error != cudaSuccess
+             ? error
+             : cudaGraphInstantiateWithParams(executable, graph, parameters);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphExecUpdate)(
+    cudaGraphExec_t executable, cudaGraph_t graph,
+    cudaGraphExecUpdateResultInfo* result) {
+  const cudaError_t error =
+      PINRING_COMPAT_NAME(Ours)(pinringGraphPrepareUpdate(executable, graph));
+  if (error == cudaErrorGraphExecUpdateFailure && result != NULL) {
+    result->result = cudaGraphExecUpdateErrorTopologyChanged;
+    result->errorNode = NULL;
+    result->errorFromNode = NULL;
+  }
+  return error != cudaSuccess ? error
+                              : cudaGraphExecUpdate(executable, graph, result);
+}
+#else
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphExecUpdate)(
+    cudaGraphExec_t executable, cudaGraph_t graph, cudaGraphNode_t* error_node,
+    enum cudaGraphExecUpdateResult* result) {
+  const cudaError_t error =
+      PINRING_COMPAT_NAME(Ours)(pinringGraphPrepareUpdate(executable, graph));
+  if (error == cudaErrorGraphExecUpdateFailure) {
+    if (error_node != NULL) *error_node = NULL;
+    if (result != NULL) *result = cudaGraphExecUpdateErrorTopologyChanged;
+  }
+  return error != cudaSuccess
+             ? error
+             : cudaGraphExecUpdate(executable, graph, error_node, result);
+}
+#endif
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphLaunch)(
+    cudaGraphExec_t executable, cudaStream_t stream) {
+  return PINRING_COMPAT_NAME(Ours)(
+      pinringGraphLaunch(executable, PINRING_COMPAT_STREAM(stream)));
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphExecDestroy)(
+    cudaGraphExec_t executable) {
+  return PINRING_COMPAT_NAME(Ours)(pinringGraphExecDestroy(executable));
+}
+
+// The node that the driver knows in an executable graph.
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(ExecNode)(
+    cudaGraphExec_t executable, cudaGraphNode_t node, cudaGraphNode_t* found) {
+  return PINRING_COMPAT_NAME(Ours)(
+      pinringGraphExecNode(executable, node, found));
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphExecKernelNodeSetParams)(
+    cudaGraphExec_t executable, cudaGraphNode_t node,
+    const struct cudaKernelNodeParams* parameters) {
+  cudaGraphNode_t found = NULL;
+  const cudaError_t error =
+      PINRING_COMPAT_NAME(ExecNode)(executable, node, &found);
+  return error != cudaSuccess
+             ? error
+             : cudaGraphExecKernelNodeSetParams(executable, found, parameters);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphExecHostNodeSetParams)(
+    cudaGraphExec_t executable, cudaGraphNode_t node,
+    const struct cudaHostNodeParams* parameters) {
+  cudaGraphNode_t found = NULL;
+  const cudaError_t error =
+      PINRING_COMPAT_NAME(ExecNode)(executable, node, &found);
+  return error != cudaSuccess
+             ? error
+             : cudaGraphExecHostNodeSetParams(executable, found, parameters);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphExecMemsetNodeSetParams)(
+    cudaGraphExec_t executable, cudaGraphNode_t node,
+    const struct cudaMemsetParams* fill) {
+  cudaGraphNode_t found = NULL;
+  cudaError_t error = PINRING_COMPAT_NAME(ExecNode)(executable, node, &found);
+  if (error == cudaSuccess && fill != NULL) {
+    error = PINRING_COMPAT_NAME(Pin)(fill->dst);
+  }
+  return error != cudaSuccess
+             ? error
+             : cudaGraphExecMemsetNodeSetParams(executable, found, fill);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphExecChildGraphNodeSetParams)(
+    cudaGraphExec_t executable, cudaGraphNode_t node, cudaGraph_t child) {
+  cudaGraphNode_t found = NULL;
+  cudaError_t error = PINRING_COMPAT_NAME(ExecNode)(executable, node, &found);
+  if (error == cudaSuccess) {
+    error = PINRING_COMPAT_NAME(Ours)(pinringGraphPromote(child));
+  }
+  return error != cudaSuccess
+             ? error
+             : cudaGraphExecChildGraphNodeSetParams(executable, found, child);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphExecEventRecordNodeSetEvent)(
+    cudaGraphExec_t executable, cudaGraphNode_t node, cudaEvent_t event) {
+  cudaGraphNode_t found = NULL;
+  const cudaError_t error =
+      PINRING_COMPAT_NAME(ExecNode)(executable, node, &found);
+  return error != cudaSuccess
+             ? error
+             : cudaGraphExecEventRecordNodeSetEvent(executable, found, event);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphExecEventWaitNodeSetEvent)(
+    cudaGraphExec_t executable, cudaGraphNode_t node, cudaEvent_t event) {
+  cudaGraphNode_t found = NULL;
+  const cudaError_t error =
+      PINRING_COMPAT_NAME(ExecNode)(executable, node, &found);
+  return error != cudaSuccess
+             ? error
+             : cudaGraphExecEventWaitNodeSetEvent(executable, found, event);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphNodeSetEnabled)(
+    cudaGraphExec_t executable, cudaGraphNode_t node, unsigned int enabled) {
+  cudaGraphNode_t found = NULL;
+  const cudaError_t error =
+      PINRING_COMPAT_NAME(ExecNode)(executable, node, &found);
+  return error != cudaSuccess
+             ? error
+             : cudaGraphNodeSetEnabled(executable, found, enabled);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphNodeGetEnabled)(
+    cudaGraphExec_t executable, cudaGraphNode_t node, unsigned int* enabled) {
+  cudaGraphNode_t found = NULL;
+  const cudaError_t error =
+      PINRING_COMPAT_NAME(ExecNode)(executable, node, &found);
+  return error != cudaSuccess
+             ? error
+             : cudaGraphNodeGetEnabled(executable, found, enabled);
+}
+
 // --- Nodes of graphs that are built by hand --------------------------------
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphAddMemcpyNode)(
@@ -652,22 +844,25 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphMemcpyNodeSetParams1D)(
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphExecMemcpyNodeSetParams)(
     cudaGraphExec_t graph, cudaGraphNode_t node,
     const struct cudaMemcpy3DParms* copy) {
-  const cudaError_t error =
-      copy == NULL
-          ? cudaSuccess
-          : PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
+  cudaGraphNode_t found = NULL;
+  cudaError_t error = PINRING_COMPAT_NAME(ExecNode)(graph, node, &found);
+  if (error == cudaSuccess && copy != NULL) {
+    error = PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
+  }
   return error != cudaSuccess
              ? error
-             : cudaGraphExecMemcpyNodeSetParams(graph, node, copy);
+             : cudaGraphExecMemcpyNodeSetParams(graph, found, copy);
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphExecMemcpyNodeSetParams1D)(
     cudaGraphExec_t graph, cudaGraphNode_t node, void* dst, const void* src,
     size_t bytes, enum cudaMemcpyKind kind) {
-  const cudaError_t error = PINRING_COMPAT_NAME(PinBoth)(dst, src);
+  cudaGraphNode_t found = NULL;
+  cudaError_t error = PINRING_COMPAT_NAME(ExecNode)(graph, node, &found);
+  if (error == cudaSuccess) error = PINRING_COMPAT_NAME(PinBoth)(dst, src);
   return error != cudaSuccess ? error
                               : cudaGraphExecMemcpyNodeSetParams1D(
-                                    graph, node, dst, src, bytes, kind);
+                                    graph, found, dst, src, bytes, kind);
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphAddMemsetNode)(
@@ -973,6 +1168,48 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyBatchAsync)(
 #define cudaMemcpyToSymbolAsync PINRING_COMPAT_NAME(MemcpyToSymbolAsync)
 #undef cudaMemcpyFromSymbolAsync
 #define cudaMemcpyFromSymbolAsync PINRING_COMPAT_NAME(MemcpyFromSymbolAsync)
+#undef cudaStreamBeginCapture
+#define cudaStreamBeginCapture PINRING_COMPAT_NAME(StreamBeginCapture)
+#undef cudaStreamEndCapture
+#define cudaStreamEndCapture PINRING_COMPAT_NAME(StreamEndCapture)
+#undef cudaGraphInstantiate
+#define cudaGraphInstantiate PINRING_COMPAT_NAME(GraphInstantiate)
+#undef cudaGraphInstantiateWithFlags
+#define cudaGraphInstantiateWithFlags \
+  PINRING_COMPAT_NAME(GraphInstantiateWithFlags)
+#if CUDART_VERSION >= 12000
+#undef cudaGraphInstantiateWithParams
+#define cudaGraphInstantiateWithParams \
+  PINRING_COMPAT_NAME(GraphInstantiateWithParams)
+#endif
+#undef cudaGraphExecUpdate
+#define cudaGraphExecUpdate PINRING_COMPAT_NAME(GraphExecUpdate)
+#undef cudaGraphLaunch
+#define cudaGraphLaunch PINRING_COMPAT_NAME(GraphLaunch)
+#undef cudaGraphExecDestroy
+#define cudaGraphExecDestroy PINRING_COMPAT_NAME(GraphExecDestroy)
+#undef cudaGraphExecKernelNodeSetParams
+#define cudaGraphExecKernelNodeSetParams \
+  PINRING_COMPAT_NAME(GraphExecKernelNodeSetParams)
+#undef cudaGraphExecHostNodeSetParams
+#define cudaGraphExecHostNodeSetParams \
+  PINRING_COMPAT_NAME(GraphExecHostNodeSetParams)
+#undef cudaGraphExecMemsetNodeSetParams
+#define cudaGraphExecMemsetNodeSetParams \
+  PINRING_COMPAT_NAME(GraphExecMemsetNodeSetParams)
+#undef cudaGraphExecChildGraphNodeSetParams
+#define cudaGraphExecChildGraphNodeSetParams \
+  PINRING_COMPAT_NAME(GraphExecChildGraphNodeSetParams)
+#undef cudaGraphExecEventRecordNodeSetEvent
+#define cudaGraphExecEventRecordNodeSetEvent \
+  PINRING_COMPAT_NAME(GraphExecEventRecordNodeSetEvent)
+#undef cudaGraphExecEventWaitNodeSetEvent
+#define cudaGraphExecEventWaitNodeSetEvent \
+  PINRING_COMPAT_NAME(GraphExecEventWaitNodeSetEvent)
+#undef cudaGraphNodeSetEnabled
+#define cudaGraphNodeSetEnabled PINRING_COMPAT_NAME(GraphNodeSetEnabled)
+#undef cudaGraphNodeGetEnabled
+#define cudaGraphNodeGetEnabled PINRING_COMPAT_NAME(GraphNodeGetEnabled)
 #undef cudaGraphAddMemcpyNode
 #define cudaGraphAddMemcpyNode PINRING_COMPAT_NAME(GraphAddMemcpyNode)
 #undef cudaGraphAddMemcpyNode1D

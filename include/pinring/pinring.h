@@ -275,6 +275,77 @@ PINRING_API cudaError_t pinringCopy(void* dst, const void* src, size_t bytes,
                                     enum cudaMemcpyKind kind,
                                     cudaStream_t stream);
 
+// --- Graphs ----------------------------------------------------------------
+//
+// Copies of staged blocks in graphs go through the ring where the library sees
+// the graph from its capture to its end: begun by pinringStreamBeginCapture,
+// ended, instantiated, launched and destroyed by the functions below. Every
+// replay moves the bytes that the block holds when the replay gets there. In a
+// capture that began by cudaStreamBeginCapture a copy promotes its block
+// instead, and the graph is an ordinary one.
+//
+// An executable graph holds a small part of the ring from its instantiation to
+// the end of its last replay. Where there is no room, or a copy cannot go
+// through the ring, instantiation promotes the blocks and counts it.
+//
+// A graph that is captured here and instantiated by other means has copies of
+// pageable memory, which the driver reads when the graph is launched: call
+// pinringGraphPromote before.
+//
+// All of them are the default instance's, and its blocks' copies only.
+
+// As cudaStreamBeginCapture and cudaStreamEndCapture. Errors: theirs.
+PINRING_API cudaError_t
+pinringStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
+PINRING_API cudaError_t pinringStreamEndCapture(cudaStream_t stream,
+                                                cudaGraph_t* graph);
+
+// As cudaGraphInstantiateWithFlags. The graph stays as it is, and may be
+// instantiated again: no two executable graphs share anything.
+//
+// Errors: its own, and cudaErrorMemoryAllocation (a block had to be promoted
+// and could not be).
+PINRING_API cudaError_t pinringGraphInstantiate(cudaGraphExec_t* executable,
+                                                cudaGraph_t graph,
+                                                unsigned long long flags);
+
+// As cudaGraphLaunch. pinringFreeHost waits for replays that were launched so.
+//
+// Errors: its own, and cudaErrorNotSupported (the stream is being captured, and
+// copies of the executable graph go through the ring).
+PINRING_API cudaError_t pinringGraphLaunch(cudaGraphExec_t executable,
+                                           cudaStream_t stream);
+
+// As cudaGraphExecDestroy; replays that were launched end as they should.
+PINRING_API cudaError_t pinringGraphExecDestroy(cudaGraphExec_t executable);
+
+// Promotes the staged blocks that copies in the graph, and in its child graphs,
+// are of, so that CUDA's own functions can be called with it.
+//
+// Errors: cudaErrorInvalidValue (null), cudaErrorMemoryAllocation (the limit is
+// reached, or the system refuses).
+PINRING_API cudaError_t pinringGraphPromote(cudaGraph_t graph);
+
+// To be called before cudaGraphExecUpdate: promotes the blocks that copies in
+// the graph are of. An executable graph whose copies go through the ring cannot
+// be updated; as after any other change that an update does not allow, the
+// graph is to be instantiated anew.
+//
+// Errors: cudaErrorGraphExecUpdateFailure (it cannot be updated), those of
+// pinringGraphPromote.
+PINRING_API cudaError_t pinringGraphPrepareUpdate(cudaGraphExec_t executable,
+                                                  cudaGraph_t graph);
+
+// The node to be named to cudaGraphExec...SetParams for a node of the graph
+// that was instantiated: the same one, unless copies of the executable graph go
+// through the ring.
+//
+// Errors: cudaErrorInvalidValue (`found` is null), cudaErrorNotSupported (the
+// node is a copy that goes through the ring, or lies in a child graph).
+PINRING_API cudaError_t pinringGraphExecNode(cudaGraphExec_t executable,
+                                             cudaGraphNode_t node,
+                                             cudaGraphNode_t* found);
+
 // --- What a pointer is -----------------------------------------------------
 
 enum pinringBlockKind {

@@ -21,6 +21,9 @@ static_assert(cudaHostAllocPortable == CU_MEMHOSTALLOC_PORTABLE &&
               cudaHostAllocMapped == CU_MEMHOSTALLOC_DEVICEMAP &&
               cudaHostAllocWriteCombined == CU_MEMHOSTALLOC_WRITECOMBINED);
 
+// How many copies executable graphs can have through the ring at once.
+constexpr uint32_t kGraphCopies = 512;
+
 absl::StatusOr<copy::KernelSet> ChooseKernels(absl::string_view option) {
   const std::pair<absl::string_view, absl::string_view> names =
       absl::StrSplit(option, absl::MaxSplits(':', 1));
@@ -41,6 +44,7 @@ EngineOptions MakeEngineOptions(const Options& options,
   engine.division.slots_per_stream = options.slots_per_stream;
   engine.movers = threads.movers ? static_cast<int>(options.movers) : -1;
   engine.kernels = kernels;
+  engine.graph_lines = kGraphCopies;
   return engine;
 }
 
@@ -128,6 +132,7 @@ absl::Status Instance::FreeHost(void* pointer) {
             copies_past_engine_.load(std::memory_order_relaxed)) {
           contexts_.SynchronizeAll().IgnoreError();
         }
+        engine_.SeverHost(begin, static_cast<size_t>(end - begin));
       },
       [this] { return contexts_.SynchronizeAll(); });
 }

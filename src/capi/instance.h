@@ -21,10 +21,14 @@
 #include <optional>
 #include <string_view>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "src/capi/contexts.h"
 #include "src/capi/host_memory.h"
 #include "src/capi/options.h"
@@ -131,6 +135,25 @@ class Instance {
   };
   absl::Status Memset(const Fill& fill);
 
+  // As the functions of the runtime. Copies of the instance's blocks that are
+  // captured between Begin and End are kept as they are until the graph is
+  // instantiated; in a capture that began elsewhere their blocks are promoted.
+  absl::Status StreamBeginCapture(CUstream stream, CUstreamCaptureMode mode);
+  absl::Status StreamEndCapture(CUstream stream, CUgraph* graph);
+  absl::Status GraphInstantiate(CUgraphExec* executable, CUgraph graph,
+                                unsigned long long flags);
+  absl::Status GraphLaunch(CUgraphExec executable, CUstream stream);
+  absl::Status GraphExecDestroy(CUgraphExec executable);
+  // Promotes the blocks that copies in the graph are of.
+  absl::Status GraphPromote(CUgraph graph);
+  // The same, before an update of the executable graph; refuses one whose
+  // copies go through the ring.
+  absl::Status GraphPrepareUpdate(CUgraphExec executable, CUgraph graph);
+  // The node that the driver knows in the executable graph for one of the
+  // graph that it was made from.
+  absl::StatusOr<CUgraphNode> GraphExecNode(CUgraphExec executable,
+                                            CUgraphNode node);
+
   absl::Status PointerGetAttributes(cudaPointerAttributes* attributes,
                                     const void* pointer);
   absl::Status HostGetDevicePointer(void** device_pointer, void* pointer,
@@ -181,6 +204,10 @@ class Instance {
   // Waits until an operation that is enqueued on the stream now would begin.
   absl::Status WaitUntilHere(CUstream stream);
   absl::Status RefuseCapture(CUstream stream);
+  // Whether the stream is in a capture that began here.
+  bool Records(CUstream stream);
+  absl::StatusOr<std::optional<uint64_t>> CaptureId(CUstream stream);
+  absl::Status PromoteNodes(CUgraph graph, bool counted);
   bool PromoteFor(Block& block, CopyOutcome outcome);
   // What the driver knows about an address; pageable where it knows nothing.
   enum class Memory : uint8_t { kPageable, kDevice, kOther };
@@ -208,6 +235,13 @@ class Instance {
   // Counts a fallback, and tells the user of the first of its kind.
   void CountAndSay(UsageEvent event, absl::string_view text);
   void SayOptions(const copy::KernelSet& kernels) const;
+
+  // Captures that began here and have not ended, by their ids, and executable
+  // graphs whose copies go through the ring. Never held across a CUDA call.
+  mutable absl::Mutex graphs_mutex_;
+  absl::flat_hash_set<uint64_t> captures_ ABSL_GUARDED_BY(graphs_mutex_);
+  absl::flat_hash_map<CUgraphExec, Engine::StagedGraph> staged_graphs_
+      ABSL_GUARDED_BY(graphs_mutex_);
 
   const Options options_;
   const Driver& driver_;

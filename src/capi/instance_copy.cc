@@ -336,6 +336,12 @@ absl::Status Instance::CopyWithoutRing(const Copy& copy, Block* block,
                 "this driver has no stream memory operations, which staged "
                 "copies need; blocks are pinned instead");
   }
+  // The graph that it becomes a node of is seen again when it is instantiated.
+  if (outcome == CopyOutcome::kCapturing && block != nullptr &&
+      Records(copy.stream)) {
+    return CopyNatively(copy, UsageDirection(direction),
+                        CopyPath::kStagedDeferred);
+  }
   if (block != nullptr && PromoteFor(*block, outcome)) {
     return CopyNatively(copy, UsageDirection(direction), CopyPath::kPromoted);
   }

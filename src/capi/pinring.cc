@@ -74,6 +74,12 @@ cudaError_t WithInstance(Body body) noexcept {
   return WithFound(&pinring::CurrentInstance, std::move(body));
 }
 
+// With the process's default instance.
+template <typename Body>
+cudaError_t WithDefault(Body body) noexcept {
+  return WithFound(&pinring::DefaultInstance, std::move(body));
+}
+
 // With the instance whose block one of the addresses is in; with the current
 // one where there is none.
 template <typename Body>
@@ -520,6 +526,70 @@ cudaError_t pinringHostGetDevicePointer(void** device_pointer, void* pointer,
 cudaError_t pinringHostGetFlags(unsigned int* flags, void* pointer) {
   return WithOwner(pointer, [&](Instance& instance) {
     return instance.HostGetFlags(flags, pointer);
+  });
+}
+
+cudaError_t pinringStreamBeginCapture(cudaStream_t stream,
+                                      enum cudaStreamCaptureMode mode) {
+  const auto number = Number(mode);
+  if (number < cudaStreamCaptureModeGlobal ||
+      number > cudaStreamCaptureModeRelaxed) {
+    return LastError::Keep(cudaErrorInvalidValue,
+                           "the mode is none of cudaStreamCaptureMode");
+  }
+  return WithDefault([&](Instance& instance) {
+    return instance.StreamBeginCapture(
+        stream, static_cast<CUstreamCaptureMode>(number));
+  });
+}
+
+cudaError_t pinringStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  return WithDefault([&](Instance& instance) {
+    return instance.StreamEndCapture(stream, graph);
+  });
+}
+
+cudaError_t pinringGraphInstantiate(cudaGraphExec_t* executable,
+                                    cudaGraph_t graph,
+                                    unsigned long long flags) {
+  return WithDefault([&](Instance& instance) {
+    return instance.GraphInstantiate(executable, graph, flags);
+  });
+}
+
+cudaError_t pinringGraphLaunch(cudaGraphExec_t executable,
+                               cudaStream_t stream) {
+  return WithDefault([&](Instance& instance) {
+    return instance.GraphLaunch(executable, stream);
+  });
+}
+
+cudaError_t pinringGraphExecDestroy(cudaGraphExec_t executable) {
+  return WithDefault([&](Instance& instance) {
+    return instance.GraphExecDestroy(executable);
+  });
+}
+
+cudaError_t pinringGraphPromote(cudaGraph_t graph) {
+  return WithDefault(
+      [&](Instance& instance) { return instance.GraphPromote(graph); });
+}
+
+cudaError_t pinringGraphPrepareUpdate(cudaGraphExec_t executable,
+                                      cudaGraph_t graph) {
+  return WithDefault([&](Instance& instance) {
+    return instance.GraphPrepareUpdate(executable, graph);
+  });
+}
+
+cudaError_t pinringGraphExecNode(cudaGraphExec_t executable,
+                                 cudaGraphNode_t node, cudaGraphNode_t* found) {
+  return WithDefault([&](Instance& instance) -> absl::Status {
+    if (found == nullptr) return InvalidValue("the place for the node is null");
+    const auto known = instance.GraphExecNode(executable, node);
+    if (!known.ok()) return known.status();
+    *found = *known;
+    return absl::OkStatus();
   });
 }
 

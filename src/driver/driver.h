@@ -167,6 +167,41 @@ namespace pinring {
     kRequired, (CUgraphExec * exec, CUgraph graph, unsigned long long flags)) \
   X(GraphLaunch, "cuGraphLaunch", 10000, kRequired,                           \
     (CUgraphExec exec, CUstream stream))                                      \
+  X(StreamGetCaptureInfo, "cuStreamGetCaptureInfo", 10010, kRequired,         \
+    (CUstream stream, CUstreamCaptureStatus * status, cuuint64_t * id))       \
+  X(GraphClone, "cuGraphClone", 10000, kRequired,                             \
+    (CUgraph * clone, CUgraph original))                                      \
+  X(GraphGetNodes, "cuGraphGetNodes", 10000, kRequired,                       \
+    (CUgraph graph, CUgraphNode * nodes, size_t * count))                     \
+  X(GraphNodeGetType, "cuGraphNodeGetType", 10000, kRequired,                 \
+    (CUgraphNode node, CUgraphNodeType * type))                               \
+  X(GraphMemcpyNodeGetParams, "cuGraphMemcpyNodeGetParams", 10000, kRequired, \
+    (CUgraphNode node, CUDA_MEMCPY3D * copy))                                 \
+  X(GraphNodeGetDependencies, "cuGraphNodeGetDependencies", 10000, kRequired, \
+    (CUgraphNode node, CUgraphNode * dependencies, size_t * count))           \
+  X(GraphNodeGetDependentNodes, "cuGraphNodeGetDependentNodes", 10000,        \
+    kRequired, (CUgraphNode node, CUgraphNode * dependents, size_t * count))  \
+  X(GraphAddDependencies, "cuGraphAddDependencies", 10000, kRequired,         \
+    (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,           \
+     size_t count))                                                           \
+  X(GraphAddChildGraphNode, "cuGraphAddChildGraphNode", 10000, kRequired,     \
+    (CUgraphNode * node, CUgraph graph, const CUgraphNode* dependencies,      \
+     size_t count, CUgraph child))                                            \
+  X(GraphChildGraphNodeGetGraph, "cuGraphChildGraphNodeGetGraph", 10000,      \
+    kRequired, (CUgraphNode node, CUgraph * graph))                           \
+  X(GraphDestroyNode, "cuGraphDestroyNode", 10000, kRequired,                 \
+    (CUgraphNode node))                                                       \
+  X(UserObjectCreate, "cuUserObjectCreate", 11030, kRequired,                 \
+    (CUuserObject * object, void* data, CUhostFn destroy, unsigned count,     \
+     unsigned flags))                                                         \
+  X(UserObjectRelease, "cuUserObjectRelease", 11030, kRequired,               \
+    (CUuserObject object, unsigned count))                                    \
+  X(GraphRetainUserObject, "cuGraphRetainUserObject", 11030, kRequired,       \
+    (CUgraph graph, CUuserObject object, unsigned count, unsigned flags))     \
+  X(GraphNodeFindInClone, "cuGraphNodeFindInClone", 10000, kRequired,         \
+    (CUgraphNode * node, CUgraphNode original, CUgraph clone))                \
+  X(GraphReleaseUserObject, "cuGraphReleaseUserObject", 11030, kRequired,     \
+    (CUgraph graph, CUuserObject object, unsigned count))                     \
   X(GraphExecDestroy, "cuGraphExecDestroy", 10000, kRequired,                 \
     (CUgraphExec exec))                                                       \
   X(GraphDestroy, "cuGraphDestroy", 10000, kRequired, (CUgraph graph))        \

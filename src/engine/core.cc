@@ -10,17 +10,34 @@
 
 namespace pinring {
 
+namespace {
+
+GraphCoreOptions ForGraphs(const CoreOptions& options) {
+  GraphCoreOptions graphs;
+  graphs.first_line = options.lines - options.graph_lines;
+  graphs.lines = options.graph_lines;
+  graphs.most_bytes = options.graph_bytes;
+  graphs.slot_bytes = options.division.slot_bytes;
+  graphs.slots = options.division.slots_per_stream;
+  graphs.piece_bytes = options.piece_bytes;
+  graphs.share_lines_for_test = options.share_graph_lines_for_test;
+  return graphs;
+}
+
+}  // namespace
+
 Core::Core(const CoreOptions& options, std::byte* ring, FlagLine* lines)
     : options_(options),
       ring_(ring),
       flags_(lines),
       arena_(options.ring_bytes, options.reserve_bytes, options.unit_bytes),
-      lines_(options.lines,
+      graphs_(ForGraphs(options), lines, &arena_, &lost_),
+      lines_(options.lines - options.graph_lines,
              Line{options.first_sequence, options.first_sequence}),
-      line_owners_(options.lines, nullptr) {
-  free_lines_.reserve(options.lines);
-  for (uint32_t line = options.lines; line > 0; --line)
-    free_lines_.push_back(line - 1);
+      line_owners_(options.lines - options.graph_lines, nullptr) {
+  free_lines_.reserve(lines_.size());
+  for (size_t line = lines_.size(); line > 0; --line)
+    free_lines_.push_back(static_cast<uint32_t>(line - 1));
   if (options_.share_slots_for_test) {
     const Share share{options_.division.slot_bytes,
                       options_.division.slots_per_stream, false};
@@ -463,6 +480,7 @@ bool Core::Observe(uint64_t now_nanos) {
       ++i;
     }
   }
+  changed |= graphs_.Observe();
   std::erase_if(lost_, [](const std::shared_ptr<Transfer>& transfer) {
     return transfer->moves_in_progress == 0;
   });
@@ -512,6 +530,7 @@ void Core::Release(size_t index) {
 }
 
 void Core::LoseContext(const void* context) {
+  graphs_.LoseContext(context);
   for (size_t i = 0; i < active_.size();) {
     if (active_[i]->key.context != context) {
       ++i;
@@ -522,6 +541,7 @@ void Core::LoseContext(const void* context) {
 }
 
 void Core::LoseAll() {
+  graphs_.LoseAll();
   while (!active_.empty()) LoseOwner(active_.size() - 1);
 }
 
@@ -603,6 +623,25 @@ bool Core::Take(uint64_t now_nanos, const Transfer* only, Work work,
     Owner* owner = OwnerOf(*only);
     return owner != nullptr && TakeFrom(*owner, now_nanos, work, move);
   }
+  // A graph's next copy may be one to drain.
+  if (work == Work::kFill) return TakeFromStreams(now_nanos, work, move);
+  graphs_turn_ = !graphs_turn_;
+  return graphs_turn_
+             ? TakeFromGraphs(move) || TakeFromStreams(now_nanos, work, move)
+             : TakeFromStreams(now_nanos, work, move) || TakeFromGraphs(move);
+}
+
+bool Core::TakeFromGraphs(Move* move) {
+  size_t offset = 0;
+  if (!graphs_.Take(&move->transfer, &move->chunk, &offset, &move->bytes))
+    return false;
+  const Transfer& transfer = *move->transfer;
+  move->offset = transfer.ChunkOffset(move->chunk) + offset;
+  move->slot = ring_ + transfer.ChunkSlot(move->chunk).offset + offset;
+  return true;
+}
+
+bool Core::TakeFromStreams(uint64_t now_nanos, Work work, Move* move) {
   for (size_t visits = active_.size(); visits > 0; --visits) {
     if (cursor_ >= active_.size()) cursor_ = 0;
     Owner& owner = *active_[cursor_];
@@ -621,6 +660,10 @@ bool Core::Take(uint64_t now_nanos, const Transfer* only, Work work,
 
 void Core::Finish(const Move& move) {
   Transfer& transfer = *move.transfer;
+  if (transfer.replayed) {
+    graphs_.Finish(transfer, move.chunk, move.bytes);
+    return;
+  }
   --transfer.moves_in_progress;
   transfer.Moved(move.chunk) += move.bytes;
   Owner* owner = OwnerOf(transfer);
@@ -668,13 +711,15 @@ bool Core::OwnerCanProgress(const Owner& owner) const {
 }
 
 bool Core::CanProgress() const {
-  return std::any_of(active_.begin(), active_.end(),
+  return graphs_.CanProgress() ||
+         std::any_of(active_.begin(), active_.end(),
                      [this](const std::unique_ptr<Owner>& owner) {
                        return OwnerCanProgress(*owner);
                      });
 }
 
 bool Core::CanTake(Work work) const {
+  if (work == Work::kAll && graphs_.CanProgress()) return true;
   return std::any_of(
       active_.begin(), active_.end(),
       [this, work](const std::unique_ptr<Owner>& owner) {
@@ -716,7 +761,10 @@ bool Core::TouchesHost(const std::byte* begin, const std::byte* end) const {
            begin <
                transfer->host + transfer->shape.Extent(transfer->shape.host);
   };
-  if (std::any_of(lost_.begin(), lost_.end(), touches)) return true;
+  if (graphs_.TouchesHost(begin, end) ||
+      std::any_of(lost_.begin(), lost_.end(), touches)) {
+    return true;
+  }
   return std::any_of(
       active_.begin(), active_.end(), [&](const std::unique_ptr<Owner>& owner) {
         return std::any_of(owner->queue.begin(), owner->queue.end(), touches);
@@ -725,8 +773,10 @@ bool Core::TouchesHost(const std::byte* begin, const std::byte* end) const {
 
 void Core::CheckInvariants() const {
   arena_.CheckInvariants();
-  size_t held = arena_.free_bytes() + arena_.free_reserved_bytes() +
-                quarantined_bytes_ + shared_group_.total_bytes();
+  graphs_.CheckInvariants();
+  size_t held = graphs_.held_bytes() + arena_.free_bytes() +
+                arena_.free_reserved_bytes() + quarantined_bytes_ +
+                shared_group_.total_bytes();
   size_t queued = 0;
   for (const std::unique_ptr<Owner>& owner : active_) {
     PINRING_CHECK(line_owners_[owner->line] == owner.get(),

@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "src/engine/graph_core.h"
 #include "src/engine/transfer.h"
 #include "src/ring/division.h"
 #include "src/ring/flags.h"
@@ -49,6 +50,11 @@ struct CoreOptions {
   // 0: all are of one size.
   size_t smallest_chunk_bytes = 0;
   uint32_t lines = 0;  // streams that can hold staged work at once
+  // Of those, the last so many are for copies in executable graphs instead, and
+  // so many bytes of the ring at most.
+  uint32_t graph_lines = 0;
+  size_t graph_bytes = 0;
+  bool share_graph_lines_for_test = false;  // see GraphCoreOptions
   Sequence first_sequence =
       0;  // where all counters start; the flags must hold it
   // For the test that shows why slots belong to streams: all streams share one
@@ -158,10 +164,21 @@ class Core {
   [[nodiscard]] bool TouchesHost(const std::byte* begin,
                                  const std::byte* end) const;
 
-  [[nodiscard]] size_t outstanding() const { return outstanding_; }
-  // No stream owns anything, nothing is left to observe.
-  [[nodiscard]] bool idle() const { return active_.empty() && lost_.empty(); }
-  [[nodiscard]] size_t quarantined_bytes() const { return quarantined_bytes_; }
+  // Copies in executable graphs.
+  [[nodiscard]] GraphCore& graphs() { return graphs_; }
+  [[nodiscard]] const GraphCore& graphs() const { return graphs_; }
+
+  [[nodiscard]] size_t outstanding() const {
+    return outstanding_ + graphs_.outstanding();
+  }
+  // No stream owns anything, nothing is left to observe but whether an
+  // executable graph is launched.
+  [[nodiscard]] bool idle() const {
+    return active_.empty() && lost_.empty() && graphs_.outstanding() == 0;
+  }
+  [[nodiscard]] size_t quarantined_bytes() const {
+    return quarantined_bytes_ + graphs_.quarantined_bytes();
+  }
   void CheckInvariants() const;
 
  private:
@@ -219,6 +236,8 @@ class Core {
   size_t PieceBytes(size_t chunk_bytes) const;
   bool LookBehind(const Owner& owner, const Transfer& transfer) const;
   bool TakeFrom(Owner& owner, uint64_t now_nanos, Work work, Move* move);
+  bool TakeFromStreams(uint64_t now_nanos, Work work, Move* move);
+  bool TakeFromGraphs(Move* move);
   bool OwnerCanProgress(const Owner& owner) const;
   void NoteStall(Owner& owner, uint64_t now_nanos);
   void Drain(Owner& owner);
@@ -231,13 +250,15 @@ class Core {
   std::byte* const ring_;
   FlagLine* const flags_;
   SlotArena arena_;
+  std::vector<std::shared_ptr<Transfer>> lost_;  // with moves in progress still
+  GraphCore graphs_;
+  bool graphs_turn_ = false;  // to be looked at first
   std::vector<Line> lines_;
   std::vector<uint32_t> free_lines_;  // the most recently used last
   std::vector<Owner*> line_owners_;   // by line; null where free
   std::vector<std::unique_ptr<Owner>> active_;
   absl::flat_hash_map<StreamKey, Owner*> by_key_;
-  Group shared_group_;                           // share_slots_for_test
-  std::vector<std::shared_ptr<Transfer>> lost_;  // with moves in progress still
+  Group shared_group_;  // share_slots_for_test
   std::vector<Group> quarantined_;
   size_t quarantined_lines_ = 0;
   size_t quarantined_bytes_ = 0;

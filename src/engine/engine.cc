@@ -9,8 +9,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "src/driver/status.h"
 #include "src/engine/chunk_copy.h"
+#include "src/engine/memory_operations.h"
 #include "src/os/threads.h"
 
 namespace pinring {
@@ -33,29 +35,12 @@ constexpr uint64_t kManyMoversBytes = uint64_t{1} << 20;
 // So long after the last piece of such a copy the movers stay awake for the
 // next one.
 constexpr uint64_t kLingerNanos = 200'000;
+// How often it looks whether a graph was launched that nobody told it of: often
+// enough for a replay that has just begun, and less than a hundredth of a core.
+constexpr absl::Duration kGraphLookInterval = absl::Milliseconds(1);
 
 bool IsDefaultStream(CUstream stream) {
   return IsLegacyStream(stream) || stream == CU_STREAM_PER_THREAD;
-}
-
-CUstreamBatchMemOpParams WriteOperation(CUdeviceptr address, Sequence value) {
-  CUstreamBatchMemOpParams operation;
-  std::memset(&operation, 0, sizeof(operation));
-  operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
-  operation.writeValue.address = address;
-  operation.writeValue.value = value;
-  operation.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
-  return operation;
-}
-
-CUstreamBatchMemOpParams WaitOperation(CUdeviceptr address, Sequence value) {
-  CUstreamBatchMemOpParams operation;
-  std::memset(&operation, 0, sizeof(operation));
-  operation.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
-  operation.waitValue.address = address;
-  operation.waitValue.value = value;
-  operation.waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
-  return operation;
 }
 
 absl::Status RingWasLost() {
@@ -122,6 +107,7 @@ Engine::Engine(const EngineOptions& options,
 }
 
 Engine::~Engine() {
+  graph_leases_->EngineIsGone();
   if (abandoned_.load(std::memory_order_acquire)) return;
   if (movers_ != nullptr) {
     movers_->Stop([this] {
@@ -131,7 +117,7 @@ Engine::~Engine() {
       WakeFollowers(Core::Work::kFill);
     });
   }
-  const bool idle = outstanding() == 0;
+  const bool idle = outstanding() == 0 && graph_copies() == 0;
   absl::MutexLock lock(&setup_mutex_);
   if (ring_ == nullptr || !idle) return;
   CUcontext current = nullptr;
@@ -190,6 +176,9 @@ void Engine::TakeOver(const RingMemory& ring) {
   options.smallest_chunk_bytes = options_.smallest_chunk_bytes;
   options.lines = options_.lines;
   options.first_sequence = options_.first_sequence;
+  options.graph_lines = std::min(options_.graph_lines, options_.lines / 2);
+  options.graph_bytes = options_.ring_bytes / 4;
+  options.share_graph_lines_for_test = options_.share_graph_lines_for_test;
   options.share_slots_for_test = options_.share_slots_for_test;
   auto core = std::make_unique<Core>(options, ring.bytes(), ring.lines());
   absl::MutexLock lock(&mutex_);
@@ -986,21 +975,28 @@ void Engine::MakeMove(const Move& move) {
 }
 
 // The one mover that watches the flags: spinning at first, then ever so often.
-// False when the pool stops.
+// Where nothing is outstanding it sleeps until something is; an executable
+// graph that has copies through the ring can be launched unseen, so it then
+// looks from time to time. False when the pool stops.
 bool Engine::PollForMove(Move* move) {
   uint64_t since = os::MonotonicNanos();
+  bool quiet = false;  // no graph was launched for a while
   while (!movers_->stopping()) {
     bool idle = false;
+    bool awake = false;  // for a graph that may be launched again at once
     {
       absl::MutexLock lock(&mutex_);
-      idle = core_ == nullptr || core_->idle();
-      if (!idle && core_->Take(os::MonotonicNanos(), nullptr, move))
+      // Also where nothing is known to be outstanding: a graph may run.
+      if (core_ != nullptr && core_->Take(os::MonotonicNanos(), nullptr, move))
         return true;
+      idle = core_ == nullptr || core_->idle();
+      awake =
+          idle && core_ != nullptr && core_->graphs().copies() > 0 && !quiet;
     }
     const uint64_t now = os::MonotonicNanos();
-    if (idle &&
+    if (idle && !(awake && now - since < kSpinNanos) &&
         now - last_move_nanos_.load(std::memory_order_relaxed) > kLingerNanos) {
-      if (!WaitForPublished()) return false;
+      quiet = WaitForPublished();
       since = os::MonotonicNanos();
     } else if (idle || now - since < kSpinNanos) {
       for (int i = 0; i < 32; ++i) os::CpuPause();
@@ -1015,16 +1011,24 @@ bool Engine::PollForMove(Move* move) {
   return false;
 }
 
-// False when the pool stops.
+// Where there are executable graphs, for a moment at most; true if nothing was
+// published until then.
 bool Engine::WaitForPublished() {
+  bool timed_out = false;
+  bool graphs = false;
   absl::MutexLock lock(&mutex_);
-  while (core_ == nullptr || core_->idle()) {
-    if (movers_->stopping()) return false;
+  while (!graphs && !movers_->stopping() &&
+         (core_ == nullptr || core_->idle())) {
+    graphs = core_ != nullptr && core_->graphs().copies() > 0;
     nothing_outstanding_.store(true, std::memory_order_relaxed);
-    published_.Wait(&mutex_);
+    if (graphs) {
+      timed_out = published_.WaitWithTimeout(&mutex_, kGraphLookInterval);
+    } else {
+      published_.Wait(&mutex_);
+    }
     nothing_outstanding_.store(false, std::memory_order_relaxed);
   }
-  return true;
+  return timed_out;
 }
 
 // The others spin for a while on a word that the polling one raises, then sleep

@@ -41,6 +41,7 @@
 #include "src/driver/driver.h"
 #include "src/engine/copy_request.h"
 #include "src/engine/core.h"
+#include "src/engine/graph_nodes.h"
 #include "src/engine/parking.h"
 #include "src/ring/division.h"
 #include "src/ring/ring_memory.h"
@@ -58,8 +59,13 @@ struct EngineOptions {
   // Sooner begun and sooner over than with whole chunks; see CoreOptions.
   size_t smallest_chunk_bytes = size_t{256} << 10;
   uint32_t lines = 2048;
+  // Of the lines, so many at most are for copies in executable graphs: none
+  // leaves graphs to the driver.
+  uint32_t graph_lines = 0;
   Sequence first_sequence = 0;
   bool share_slots_for_test = false;
+  bool share_graph_lines_for_test = false;      // see GraphCoreOptions
+  bool reset_permitted_first_for_test = false;  // see ReplayPlace
 };
 
 // What the engine is given by its owner. Everything outlives the engine.
@@ -91,6 +97,14 @@ enum class CopyOutcome {
                  // or has several planes
 };
 
+// What became of a graph that was to be made executable.
+enum class GraphOutcome {
+  kUntouched,  // no copy in it is of staged memory: it was instantiated as it
+               // is
+  kStaged,     // its copies of staged memory go through the ring
+  kRefused,    // nothing was made: the ring cannot take them all
+};
+
 struct CopyResult {
   CopyOutcome outcome = CopyOutcome::kDeferred;
   uint64_t slot_wait_nanos = 0;  // known for kSync only
@@ -113,6 +127,33 @@ class Engine {
   // CUDA_ERROR_INVALID_VALUE before anything moves.
   [[nodiscard]] absl::StatusOr<CopyResult> Copy(const CopyRequest& request);
 
+  // Instantiates a graph in the current context, as cuGraphInstantiateWithFlags
+  // does, with the copies of staged memory in it and in its child graphs led
+  // through the ring: every replay moves the bytes of the moment. The graph
+  // stays as it is, and each executable graph has flags and slots of its own.
+  // They are given back when the driver has destroyed the executable graph and
+  // its last replay is over. Errors: the driver's, by the same code; nothing is
+  // left behind then.
+  //
+  // What goes through the ring was made from a copy of the graph, and the
+  // driver knows it by the copy's nodes.
+  struct GraphLease;  // the slots of one executable graph
+  struct StagedGraph {
+    CUgraph copy = nullptr;  // the caller's, to find nodes by and to destroy
+    std::shared_ptr<const GraphLease> lease;
+  };
+  // *made is filled in where the outcome is kStaged.
+  [[nodiscard]] absl::StatusOr<GraphOutcome> InstantiateGraph(
+      CUgraph graph, unsigned long long flags, IsStaged staged,
+      CUgraphExec* executable, StagedGraph* made);
+  // The executable graph is about to be launched: movers look at once, and
+  // WaitForHost waits for the replay. Without it they look within about a
+  // millisecond. And: the driver has refused the launch.
+  void ExpectReplay(const GraphLease& lease);
+  void ForgetReplay(const GraphLease& lease);
+  // Copies that executable graphs hold slots for, replayed or not.
+  [[nodiscard]] size_t graph_copies() const;
+
   // Waits until no transfer from or to [begin, begin + bytes) is outstanding.
   // Transfers of a lost context are not waited for.
   void WaitForHost(const void* begin, size_t bytes);
@@ -122,7 +163,10 @@ class Engine {
   // Really pinned bytes of the ring and its flags; 0 before it is made.
   [[nodiscard]] size_t pinned_bytes() const;
   [[nodiscard]] size_t quarantined_bytes() const;
-  // Transfers that were published and have not retired.
+  // No copy of an executable graph touches [begin, begin + bytes) any more,
+  // whatever is launched: the memory is being freed.
+  void SeverHost(const void* begin, size_t bytes);
+  // Transfers that were published and have not retired, and replays.
   [[nodiscard]] size_t outstanding() const;
 
   // In the child of fork: the ring is not there, the movers are not there;
@@ -157,6 +201,27 @@ class Engine {
     absl::Status status;  // of the first call that failed
     uint32_t chunks = 0;  // copies accepted
   };
+
+  // What leases know of the engine, which may go first.
+  class GraphLeases {
+   public:
+    explicit GraphLeases(Engine* engine) : engine_(engine) {}
+    void EngineIsGone();
+    void Return(const GraphLease& lease);
+
+   private:
+    absl::Mutex mutex_;
+    Engine* engine_ ABSL_GUARDED_BY(mutex_);
+  };
+  absl::StatusOr<GraphOutcome> StageGraph(CUgraph graph, IsStaged staged,
+                                          GraphLease* lease);
+  absl::Status InstantiateStaged(CUgraph graph, unsigned long long flags,
+                                 const std::shared_ptr<GraphLease>& lease,
+                                 CUgraphExec* executable);
+  absl::StatusOr<std::shared_ptr<GraphCopy>> AddGraphCopy(
+      const CopyRequest& request, const Context& context);
+  void ReturnGraph(const GraphLease& lease);
+  static void CUDA_CB ReturnLease(void* lease);
 
   absl::StatusOr<CUcontext> ContextOfStream(CUstream stream) const;
   // The current context and a ring that is pinned in it. Null where there is no
@@ -229,6 +294,8 @@ class Engine {
   const EngineSurroundings around_;
   const Driver& driver_;
   std::atomic<bool> abandoned_{false};
+  const std::shared_ptr<GraphLeases> graph_leases_ =
+      std::make_shared<GraphLeases>(this);
 
   // Taken by movers: no CUDA call is made under it, and nothing that holds it
   // waits for one.

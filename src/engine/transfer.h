@@ -66,6 +66,7 @@ struct Transfer {
                            // enqueues the copy
   bool reads_early = false;  // host to device: slots may be filled before the
                              // stream gets here
+  bool replayed = false;     // of an executable graph (graph_core.h)
   // Device to host, where the bytes come from no device: the movers write this
   // value. One chunk, whatever its size, and no slots.
   std::optional<unsigned char> fill = std::nullopt;

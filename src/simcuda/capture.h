@@ -1,7 +1,8 @@
 // Stream capture and graphs, at their least: what a capture records is a list
-// of operations in the order of the calls, and a replay runs the list in that
-// order in the launching stream. That is one of the orders that the recorded
-// dependencies allow. Externally synchronized.
+// of operations in the order of the calls, each depending on the one before.
+// Graphs can be looked at, cloned and edited; a replay runs the operations one
+// after the other in the launching stream, in an order that the dependencies
+// allow. Externally synchronized.
 
 #ifndef PINRING_SRC_SIMCUDA_CAPTURE_H_
 #define PINRING_SRC_SIMCUDA_CAPTURE_H_
@@ -10,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -20,6 +22,7 @@
 namespace pinring::simcuda {
 
 struct Capture {
+  uint64_t id = 0;
   StreamRef origin;
   uint64_t thread = 0;  // that began it
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -32,12 +35,44 @@ struct Capture {
       unjoined;  // that gave some which the origin does not wait for yet
 };
 
+// What a program ties to the life of graphs. Its destructor function runs on
+// the thread of the host functions once no graph, executable graph or launch in
+// progress holds it.
+struct UserObject {
+  UserObject(CUhostFn function, void* user_data,
+             const std::shared_ptr<std::deque<OpRef>>& host_functions)
+      : destroy(function), data(user_data), queue(host_functions) {}
+  ~UserObject();
+  UserObject(const UserObject&) = delete;
+  UserObject& operator=(const UserObject&) = delete;
+
+  CUhostFn destroy;
+  void* data;
+  std::weak_ptr<std::deque<OpRef>> queue;
+};
+using UserObjects = std::vector<std::shared_ptr<UserObject>>;
+
+struct Graph;
+
+struct GraphNode {
+  OpRef op;                      // never run itself; null for a child graph
+  std::shared_ptr<Graph> child;  // the node's own
+  std::vector<GraphNode*> after;
+  Graph* graph = nullptr;
+  CUgraphNode handle = nullptr;
+  CUgraphNode original = nullptr;  // in a clone: of which
+};
+
 struct Graph {
-  std::vector<OpRef> recorded;
+  std::vector<std::unique_ptr<GraphNode>> nodes;
+  UserObjects objects;
+  CUgraph handle = nullptr;
+  bool child = false;  // belongs to a node
 };
 
 struct GraphExec {
   std::vector<OpRef> recorded;
+  std::shared_ptr<UserObjects> objects;
   OpRef latest;  // the last operation of its previous launch
 };
 

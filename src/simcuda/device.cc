@@ -177,6 +177,7 @@ void Device::Remove(const OpRef& op) {
   // Nothing that others wait for through this one needs to live on.
   op->after.clear();
   op->staging = nullptr;
+  op->owned_data = nullptr;
   if (op->queue != nullptr) {
     op->queue->ops.pop_front();
     op->queue->entries -= op->entries;
@@ -215,6 +216,8 @@ void Device::Drop() {
       op->done = op->dropped = true;
       op->after.clear();
       op->stream = nullptr;
+      // A host function may still be running.
+      if (op->kind != OpKind::kHostFunction) op->owned_data = nullptr;
     }
     stream->ops.clear();
     stream->host_functions = 0;

@@ -33,6 +33,9 @@ class HandleTable {
     free_.push_back(reinterpret_cast<Slot*>(handle));
     return true;
   }
+  // All of them, in no order.
+  auto begin() const { return live_.begin(); }
+  auto end() const { return live_.end(); }
 
  private:
   struct Slot {

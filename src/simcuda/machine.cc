@@ -321,7 +321,8 @@ class Machine::Impl : public Environment {
       op->host_function(op->user_data);
     }
     absl::MutexLock lock(&mu_);
-    if (op->dropped) return;
+    // The destructor of a user object is of no stream.
+    if (op->dropped || op->stream == nullptr) return;
     model_.contexts()[static_cast<size_t>(op->stream->device)]->device.Finish(
         op, {.done = true});
     model_.NoteChange();

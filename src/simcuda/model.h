@@ -117,7 +117,7 @@ class Model {
     return contexts_;
   }
   std::deque<OpRef>& host_functions() {
-    return host_functions_;
+    return *host_functions_;
   }  // handed over, in the order in which they run
   // Counts what can make an idle device run.
   uint64_t version() const { return version_; }
@@ -233,6 +233,20 @@ class Model {
   void DropCaptures(Context& context);
   void EndCaptureOf(const std::shared_ptr<Capture>& capture);
 
+  // model_graph.cc.
+  struct OwnedUserObject {
+    std::shared_ptr<UserObject> object;
+    unsigned references = 0;  // of the program's own
+  };
+  std::shared_ptr<Graph> NewGraph();
+  GraphNode* AddNode(Graph& graph, OpRef op, std::shared_ptr<Graph> child);
+  std::shared_ptr<Graph> CloneGraph(const Graph& graph);
+  void ForgetGraph(Graph& graph);
+  void ForgetNode(const GraphNode& node);
+  CUresult FindNodes(const CUgraphNode* handles, size_t count,
+                     const Graph& graph, std::vector<GraphNode*>* nodes);
+  void DescribeCopy(const Op& op, CUDA_MEMCPY3D* copy) const;
+
   // model_memory.cc.
   CUresult AllocateDevice(const char* entry, size_t bytes,
                           CUdeviceptr* pointer);
@@ -305,14 +319,18 @@ class Model {
   HandleTable<CUmodule, Module> modules_;
   HandleTable<CUfunction, Function> functions_;
   HandleTable<CUarray, Array> arrays_;
-  HandleTable<CUgraph, Graph> graphs_;
+  HandleTable<CUgraph, std::shared_ptr<Graph>> graphs_;
+  HandleTable<CUgraphNode, GraphNode*> nodes_;
+  HandleTable<CUuserObject, OwnedUserObject> user_objects_;
   HandleTable<CUgraphExec, std::shared_ptr<GraphExec>> execs_;
   std::vector<std::shared_ptr<Capture>> captures_;
-  std::deque<OpRef> host_functions_;
+  const std::shared_ptr<std::deque<OpRef>> host_functions_ =
+      std::make_shared<std::deque<OpRef>>();
   std::vector<std::string> hazards_;
   bool pinning_refused_ = false;  // WDDM: once, and so for ever
   uint64_t next_stream_id_ = 1;
   uint64_t next_context_id_ = 1;
+  uint64_t next_capture_id_ = 1;
   uint64_t version_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Stream capture: what is recorded, what is forbidden meanwhile, and graphs.
+// Stream capture: what is recorded, and what is forbidden meanwhile.
 //
 // Forbidden, as documented: querying or synchronizing a capturing stream or a
 // captured event, or the context; using the legacy stream while a blocking
@@ -136,6 +136,19 @@ CUresult Model::StreamIsCapturing(CUstream handle,
   return CUDA_SUCCESS;
 }
 
+// The id is told of an active capture only.
+CUresult Model::StreamGetCaptureInfo(CUstream handle,
+                                     CUstreamCaptureStatus* status,
+                                     cuuint64_t* id) {
+  PINRING_SIMCUDA_TRY(StreamIsCapturing(handle, status));
+  if (id == nullptr || *status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    return CUDA_SUCCESS;
+  Target target;
+  PINRING_SIMCUDA_TRY(Resolve(handle, &target));
+  *id = target.stream->capture->id;
+  return CUDA_SUCCESS;
+}
+
 CUresult Model::StreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
   Target target;
   PINRING_SIMCUDA_TRY(Resolve(handle, &target));
@@ -148,6 +161,7 @@ CUresult Model::StreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (target.stream->capture != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
   auto capture = std::make_shared<Capture>();
+  capture->id = next_capture_id_++;
   capture->origin = target.stream;
   capture->thread = Thread().number;
   capture->mode = mode;
@@ -177,7 +191,14 @@ CUresult Model::StreamEndCapture(CUstream handle, CUgraph* graph) {
   EndCaptureOf(capture);
   if (capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (!capture->unjoined.empty()) return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-  *graph = graphs_.Add(Graph{capture->recorded});
+  const std::shared_ptr<Graph> made = NewGraph();
+  for (const OpRef& op : capture->recorded) {
+    GraphNode* const before =
+        made->nodes.empty() ? nullptr : made->nodes.back().get();
+    GraphNode* const node = AddNode(*made, op, nullptr);
+    if (before != nullptr) node->after.push_back(before);
+  }
+  *graph = made->handle;
   return CUDA_SUCCESS;
 }
 
@@ -190,66 +211,6 @@ CUresult Model::ThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   }
   std::swap(*mode, Thread().capture_mode);
   return CUDA_SUCCESS;
-}
-
-CUresult Model::GraphInstantiateWithFlags(CUgraphExec* exec, CUgraph handle,
-                                          unsigned long long) {
-  Context* context;
-  PINRING_SIMCUDA_TRY(Current(&context));
-  const Graph* graph = graphs_.Find(handle);
-  if (exec == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  auto made = std::make_shared<GraphExec>();
-  made->recorded = graph->recorded;
-  Lock lock;
-  PINRING_SIMCUDA_TRY(
-      lock.Acquire(*this, *context, "cuGraphInstantiateWithFlags"));
-  *exec = execs_.Add(std::move(made));
-  return CUDA_SUCCESS;
-}
-
-// A launch takes one entry in the queue of its first operation; the others
-// follow without waiting for room.
-CUresult Model::GraphLaunch(CUgraphExec handle, CUstream stream) {
-  Target target;
-  PINRING_SIMCUDA_TRY(Resolve(stream, &target));
-  const std::shared_ptr<GraphExec>* found = execs_.Find(handle);
-  if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const std::shared_ptr<GraphExec> exec = *found;
-  OpRef last;
-  {
-    Lock lock;
-    PINRING_SIMCUDA_TRY(lock.Acquire(*this, *target.context, "cuGraphLaunch"));
-    for (const OpRef& recorded : exec->recorded) {
-      OpRef op = recorded->Clone();
-      if (last == nullptr) {
-        // Room first: another launch of the graph may come in between.
-        PINRING_SIMCUDA_TRY(AwaitRoom("cuGraphLaunch", target, *op, lock));
-        if (exec->latest != nullptr && !exec->latest->done)
-          op->after.push_back(exec->latest);
-        PINRING_SIMCUDA_TRY(Submit("cuGraphLaunch", target, op, lock));
-      } else if (target.stream->capture != nullptr) {
-        PINRING_SIMCUDA_TRY(Record(target, op));
-      } else {
-        op->entries = 0;
-        target.context->device.Enqueue(target.stream, op);
-      }
-      last = std::move(op);
-    }
-    if (last == nullptr || last->number == 0) return CUDA_SUCCESS;
-    exec->latest = last;
-    ++version_;
-  }
-  return options_.launch_blocking
-             ? WaitForOp(*target.context, "cuGraphLaunch", last)
-             : CUDA_SUCCESS;
-}
-
-CUresult Model::GraphExecDestroy(CUgraphExec exec) {
-  return execs_.Remove(exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult Model::GraphDestroy(CUgraph graph) {
-  return graphs_.Remove(graph) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace pinring::simcuda

@@ -109,7 +109,9 @@ struct Op {
 
   CUhostFn host_function = nullptr;
   void* user_data = nullptr;
-  std::shared_ptr<void> owned_data;  // what user_data points to, if not theirs
+  // What user_data points to, if not theirs; of a graph's last operation, what
+  // the graph holds while it runs.
+  std::shared_ptr<void> owned_data;
 
   // A fresh one that does the same.
   OpRef Clone() const;

@@ -338,6 +338,87 @@ void CapturedShapes(Run& run) {
   run.Right("guards", source.Intact() && target.Intact());
 }
 
+// A host function of the graph writes what its next copy reads, and looks at
+// what its last one wrote.
+void HostFunctionsBetween(Run& run) {
+  struct Work {
+    unsigned char* source;
+    const unsigned char* target;
+    size_t bytes;
+    unsigned seen = 0;
+  };
+  const size_t bytes = run.Between(70'000, 500'000);
+  Guarded source(run, bytes), target(run, bytes);
+  Device device(bytes);
+  Stream stream;
+  run.Fill(source.get(), bytes);
+  Work work = {static_cast<unsigned char*>(source.get()),
+               static_cast<const unsigned char*>(target.get()), bytes};
+  Graph graph;
+  CHECK_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  run.Code("write", cudaLaunchHostFunc(
+                        stream,
+                        [](void* data) {
+                          auto* const own = static_cast<Work*>(data);
+                          ++own->source[0];
+                          ++own->source[own->bytes - 1];
+                        },
+                        &work));
+  run.Code("up", cudaMemcpyAsync(device.get(), source.get(), bytes,
+                                 cudaMemcpyHostToDevice, stream));
+  run.Code("down", cudaMemcpyAsync(target.get(), device.get(), bytes,
+                                   cudaMemcpyDeviceToHost, stream));
+  run.Code("look", cudaLaunchHostFunc(
+                       stream,
+                       [](void* data) {
+                         auto* const own = static_cast<Work*>(data);
+                         own->seen = own->seen * 31 + own->target[0] +
+                                     own->target[own->bytes - 1];
+                       },
+                       &work));
+  run.Code("end", cudaStreamEndCapture(stream, graph.out()));
+  const Executable exec(graph);
+  for (int i = 0; i < 4; ++i) {
+    run.Code("launch", cudaGraphLaunch(exec.get(), stream));
+  }
+  run.Code("sync", cudaStreamSynchronize(stream));
+  run.Note("seen", work.seen);
+  run.Digest("target", target.get(), bytes);
+  run.Right("guards", source.Intact() && target.Intact());
+}
+
+// Destroyed while its replays are queued, and its memory freed behind it; the
+// next one is made of the same addresses, perhaps.
+void DestroyedWhileQueued(Run& run) {
+  const size_t bytes = run.Between(70'000, 500'000);
+  Device device(bytes);
+  Stream stream;
+  for (int round = 0; round < 3; ++round) {
+    Guarded target(run, bytes);
+    void* source = nullptr;
+    CHECK_OK(cudaMallocHost(&source, bytes));
+    Graph graph;
+    CHECK_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    run.Code("up", cudaMemcpyAsync(device.get(), source, bytes,
+                                   cudaMemcpyHostToDevice, stream));
+    run.Code("down", cudaMemcpyAsync(target.get(), device.get(), bytes,
+                                     cudaMemcpyDeviceToHost, stream));
+    run.Code("end", cudaStreamEndCapture(stream, graph.out()));
+    cudaGraphExec_t exec = nullptr;
+    run.Code("instantiate", cudaGraphInstantiate(&exec, graph.get(), 0));
+    run.Fill(source, bytes);
+    for (int i = 0; i < 3; ++i) {
+      run.Code("launch", cudaGraphLaunch(exec, stream));
+    }
+    run.Code("destroy", cudaGraphExecDestroy(exec));
+    run.Code("free", cudaFreeHost(source));
+    run.Code("sync", cudaStreamSynchronize(stream));
+    run.Digest("target", target.get(), bytes);
+    run.Right("guards", target.Intact());
+  }
+  run.Code("last", cudaGetLastError());
+}
+
 // A node that is made by hand, a clone, a child.
 void ByHand(Run& run) {
   const size_t bytes = run.Between(1, 500'000);
@@ -387,6 +468,8 @@ std::vector<Scenario> GraphScenarios() {
       {"19", "fork_and_join", ForkAndJoin, 30},
       {"19", "calls_during_a_capture", CallsDuringACapture, 100},
       {"19", "captured_shapes", CapturedShapes, 30},
+      {"19", "host_functions_between", HostFunctionsBetween, 30},
+      {"19", "destroyed_while_queued", DestroyedWhileQueued, 30},
       {"19", "by_hand", ByHand, 10}};
 }
 

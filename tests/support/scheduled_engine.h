@@ -93,8 +93,11 @@ class ScheduledMover final : public simcuda::Actor {
 // gathered in words.
 class EngineBench {
  public:
-  // Chunks of 1 KiB, two slots for each stream, four streams' worth of them.
-  EngineBench(uint64_t seed, int movers, int devices = 1)
+  // Chunks of 1 KiB, two slots for each stream, four streams' worth of them,
+  // but for what `adjust` says otherwise.
+  EngineBench(
+      uint64_t seed, int movers, int devices = 1,
+      absl::FunctionRef<void(EngineOptions*)> adjust = [](EngineOptions*) {})
       : random_(seed),
         scheduler_(seed),
         machine_(SmallMachine(devices), &scheduler_),
@@ -113,6 +116,7 @@ class EngineBench {
     options.smallest_chunk_bytes = 200;
     options.division = {1024, 2};
     options.ring_bytes = 8 * 1024;
+    adjust(&options);
     engine_ = std::make_unique<Engine>(
         options,
         EngineSurroundings{&driver_, &parking_, [](size_t) { return true; },
@@ -132,6 +136,9 @@ class EngineBench {
     if (code != CUDA_SUCCESS) {
       absl::StrAppend(&wrong_, what, ": ", CudaCodeName(code), "\n");
     }
+  }
+  void Check(const absl::Status& status) {
+    if (!status.ok()) Wrong(status.ToString());
   }
   void Wrong(absl::string_view what) { absl::StrAppend(&wrong_, what, "\n"); }
 

@@ -13,6 +13,12 @@
 // Both forms are exported; headers rename one to the other.
 #undef cuEventElapsedTime
 #undef cuMemcpyBatchAsync
+// As they were before edges had data.
+#undef cuGraphAddDependencies
+#undef cuGraphNodeGetDependencies
+#undef cuGraphNodeGetDependentNodes
+#undef cuStreamGetCaptureInfo
+#undef cuStreamGetCaptureInfo_ptsz
 
 #define PINRING_EXPORT extern "C" __attribute__((visibility("default")))
 

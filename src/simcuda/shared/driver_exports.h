@@ -227,6 +227,65 @@
   DEFAULT_STREAM(Driver, GraphLaunch, "cuGraphLaunch", 10000, cuGraphLaunch,   \
                  cuGraphLaunch_ptsz, (CUgraphExec exec, CUstream stream),      \
                  (exec, stream))                                               \
+  DEFAULT_STREAM(                                                              \
+      Driver, StreamGetCaptureInfo, "cuStreamGetCaptureInfo", 10010,           \
+      cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_ptsz,                     \
+      (CUstream stream, CUstreamCaptureStatus * status, cuuint64_t * id),      \
+      (stream, status, id))                                                    \
+  PLAIN(Driver, GraphNodeFindInClone, "cuGraphNodeFindInClone", 10000,         \
+        cuGraphNodeFindInClone,                                                \
+        (CUgraphNode * node, CUgraphNode original, CUgraph clone),             \
+        (node, original, clone))                                               \
+  PLAIN(Driver, GraphReleaseUserObject, "cuGraphReleaseUserObject", 11030,     \
+        cuGraphReleaseUserObject,                                              \
+        (CUgraph graph, CUuserObject object, unsigned count),                  \
+        (graph, object, count))                                                \
+  PLAIN(Driver, GraphClone, "cuGraphClone", 10000, cuGraphClone,               \
+        (CUgraph * clone, CUgraph original), (clone, original))                \
+  PLAIN(Driver, GraphGetNodes, "cuGraphGetNodes", 10000, cuGraphGetNodes,      \
+        (CUgraph graph, CUgraphNode * nodes, size_t * count),                  \
+        (graph, nodes, count))                                                 \
+  PLAIN(Driver, GraphNodeGetType, "cuGraphNodeGetType", 10000,                 \
+        cuGraphNodeGetType, (CUgraphNode node, CUgraphNodeType * type),        \
+        (node, type))                                                          \
+  PLAIN(Driver, GraphMemcpyNodeGetParams, "cuGraphMemcpyNodeGetParams", 10000, \
+        cuGraphMemcpyNodeGetParams, (CUgraphNode node, CUDA_MEMCPY3D * copy),  \
+        (node, copy))                                                          \
+  PLAIN(Driver, GraphNodeGetDependencies, "cuGraphNodeGetDependencies", 10000, \
+        cuGraphNodeGetDependencies,                                            \
+        (CUgraphNode node, CUgraphNode * dependencies, size_t * count),        \
+        (node, dependencies, count))                                           \
+  PLAIN(Driver, GraphNodeGetDependentNodes, "cuGraphNodeGetDependentNodes",    \
+        10000, cuGraphNodeGetDependentNodes,                                   \
+        (CUgraphNode node, CUgraphNode * dependents, size_t * count),          \
+        (node, dependents, count))                                             \
+  PLAIN(Driver, GraphAddDependencies, "cuGraphAddDependencies", 10000,         \
+        cuGraphAddDependencies,                                                \
+        (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,        \
+         size_t count),                                                        \
+        (graph, from, to, count))                                              \
+  PLAIN(Driver, GraphAddChildGraphNode, "cuGraphAddChildGraphNode", 10000,     \
+        cuGraphAddChildGraphNode,                                              \
+        (CUgraphNode * node, CUgraph graph, const CUgraphNode* dependencies,   \
+         size_t count, CUgraph child),                                         \
+        (node, graph, dependencies, count, child))                             \
+  PLAIN(Driver, GraphChildGraphNodeGetGraph, "cuGraphChildGraphNodeGetGraph",  \
+        10000, cuGraphChildGraphNodeGetGraph,                                  \
+        (CUgraphNode node, CUgraph * graph), (node, graph))                    \
+  PLAIN(Driver, GraphDestroyNode, "cuGraphDestroyNode", 10000,                 \
+        cuGraphDestroyNode, (CUgraphNode node), (node))                        \
+  PLAIN(Driver, UserObjectCreate, "cuUserObjectCreate", 11030,                 \
+        cuUserObjectCreate,                                                    \
+        (CUuserObject * object, void* data, CUhostFn destroy,                  \
+         unsigned references, unsigned flags),                                 \
+        (object, data, destroy, references, flags))                            \
+  PLAIN(Driver, UserObjectRelease, "cuUserObjectRelease", 11030,               \
+        cuUserObjectRelease, (CUuserObject object, unsigned count),            \
+        (object, count))                                                       \
+  PLAIN(Driver, GraphRetainUserObject, "cuGraphRetainUserObject", 11030,       \
+        cuGraphRetainUserObject,                                               \
+        (CUgraph graph, CUuserObject object, unsigned count, unsigned flags),  \
+        (graph, object, count, flags))                                         \
   PLAIN(Driver, GraphExecDestroy, "cuGraphExecDestroy", 10000,                 \
         cuGraphExecDestroy, (CUgraphExec exec), (exec))                        \
   PLAIN(Driver, GraphDestroy, "cuGraphDestroy", 10000, cuGraphDestroy,         \

@@ -13,6 +13,11 @@
 // The header renames these to later forms of them.
 #undef cuEventElapsedTime
 #undef cuGetProcAddress
+#undef cuGraphAddDependencies
+#undef cuGraphNodeGetDependencies
+#undef cuGraphNodeGetDependentNodes
+#undef cuStreamGetCaptureInfo
+#undef cuStreamGetCaptureInfo_ptsz
 #undef cuMemcpyBatchAsync
 
 #define PINRING_EXPORT extern "C" __attribute__((visibility("default")))
