@@ -64,6 +64,8 @@ inline constexpr uint64_t kMostBytes = kGiB << 20;
     "preloaded: categories and libraries whose requests the driver pins")      \
   X(Bool, show_usage, false, 0, 1, nullptr,                                    \
     "print the usage tables to standard error at exit")                        \
+  X(Count, usage_signal, 0, 1, 64, "none",                                     \
+    "preloaded: number of the signal at which the usage tables are printed")   \
   X(Bool, verbose, false, 0, 1, nullptr,                                       \
     "say on standard error what the library decided")                          \
   X(Kernel, kernel, "auto", 0, 0, nullptr,                                     \

@@ -17,6 +17,7 @@
 #include "src/os/env.h"
 #include "src/os/library.h"
 #include "src/preload/caller.h"
+#include "src/preload/report.h"
 
 namespace pinring::preload {
 namespace {
@@ -82,8 +83,9 @@ Instance* NewBlocksInstance() {
   (void)loader_set;
   const NoInstance* error = nullptr;
   Instance* const instance = DefaultInstance(&error);
-  return instance != nullptr && instance->options().enabled ? instance
-                                                            : nullptr;
+  if (instance == nullptr || !instance->options().enabled) return nullptr;
+  StartAnsweringSignal();
+  return instance;
 }
 
 // The error of a context that is lost, which allocating would tell natively.

@@ -58,24 +58,24 @@ using PFN_cuTexRefSetAddress2D_v3020 = PFN_cuTexRefSetAddress2D_v4010;
     using Function = PFN_##name##_v##version;                       \
     using Handler = handler;                                        \
     static constexpr int kIndex = kRow_##symbol;                    \
-    static constexpr bool kPerThread = false;                       \
-    static constexpr const char* kName = #symbol;                   \
+    [[maybe_unused]] static constexpr bool kPerThread = false;      \
+    [[maybe_unused]] static constexpr const char* kName = #symbol;  \
   };
-#define PINRING_PRELOAD_TWO_ROWS(symbol, name, version, form, form_version, \
-                                 action, handler)                           \
-  struct Row_##symbol {                                                     \
-    using Function = PFN_##name##_v##version;                               \
-    using Handler = handler;                                                \
-    static constexpr int kIndex = kRow_##symbol;                            \
-    static constexpr bool kPerThread = false;                               \
-    static constexpr const char* kName = #symbol;                           \
-  };                                                                        \
-  struct Row_##symbol##_##form {                                            \
-    using Function = PFN_##name##_v##form_version##_##form;                 \
-    using Handler = handler;                                                \
-    static constexpr int kIndex = kRow_##symbol##_##form;                   \
-    static constexpr bool kPerThread = true;                                \
-    static constexpr const char* kName = #symbol "_" #form;                 \
+#define PINRING_PRELOAD_TWO_ROWS(symbol, name, version, form, form_version,  \
+                                 action, handler)                            \
+  struct Row_##symbol {                                                      \
+    using Function = PFN_##name##_v##version;                                \
+    using Handler = handler;                                                 \
+    static constexpr int kIndex = kRow_##symbol;                             \
+    [[maybe_unused]] static constexpr bool kPerThread = false;               \
+    [[maybe_unused]] static constexpr const char* kName = #symbol;           \
+  };                                                                         \
+  struct Row_##symbol##_##form {                                             \
+    using Function = PFN_##name##_v##form_version##_##form;                  \
+    using Handler = handler;                                                 \
+    static constexpr int kIndex = kRow_##symbol##_##form;                    \
+    [[maybe_unused]] static constexpr bool kPerThread = true;                \
+    [[maybe_unused]] static constexpr const char* kName = #symbol "_" #form; \
   };
 PINRING_PRELOAD_ROWS(PINRING_PRELOAD_ROW, PINRING_PRELOAD_TWO_ROWS)
 #undef PINRING_PRELOAD_ROW

@@ -1,6 +1,10 @@
 # A driver-API program without a runtime, as Python makes them: ctypes alone.
+#
+#   ctypes_program.py [SIGNAL]   sends itself the signal, too
 import ctypes as c
+import os
 import sys
+import time
 
 cuda = c.CDLL("libcuda.so.1")
 
@@ -11,7 +15,13 @@ def check(call, *arguments, expect=0):
         sys.exit(f"{call} answered {code}, not {expect}")
 
 
+def signal():
+    if len(sys.argv) > 1:
+        os.kill(os.getpid(), int(sys.argv[1]))
+
+
 BYTES = (3 << 20) + 5
+signal()
 check("cuInit", 0)
 context = c.c_void_p()
 check("cuDevicePrimaryCtxRetain", c.byref(context), 0)
@@ -25,6 +35,8 @@ c.memmove(host, pattern, BYTES)
 check("cuMemcpyHtoDAsync_v2", device, host, c.c_size_t(BYTES), None)
 check("cuMemcpyDtoHAsync_v2", back, device, c.c_size_t(BYTES), None)
 check("cuStreamSynchronize", None)
+signal()
+time.sleep(0.5 if len(sys.argv) > 1 else 0)
 print("bytes", c.string_at(back, BYTES) == pattern)
 check("cuMemsetD8_v2", c.c_uint64(back.value), 0x5A, c.c_size_t(100))
 check("cuMemsetD32_v2", c.c_uint64(back.value + 100 + 56), 0x01020304,
