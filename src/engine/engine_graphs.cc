@@ -13,6 +13,12 @@
 #include "src/engine/graph_nodes.h"
 
 namespace pinring {
+namespace {
+
+// CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH, which headers before CUDA 12 lack.
+constexpr unsigned long long kDeviceLaunch = 4;
+
+}  // namespace
 
 struct Engine::GraphLease {
   std::shared_ptr<GraphLeases> leases;
@@ -80,8 +86,7 @@ absl::StatusOr<GraphOutcome> Engine::InstantiateGraph(CUgraph graph,
     return GraphOutcome::kUntouched;
   }
   // A graph that the device launches has no memory operations.
-  if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0)
-    return GraphOutcome::kRefused;
+  if ((flags & kDeviceLaunch) != 0) return GraphOutcome::kRefused;
   CUgraph clone = nullptr;
   // What cannot be cloned (allocations in a graph) is left to the driver.
   if (driver_.GraphClone(&clone, graph) != CUDA_SUCCESS)
