@@ -219,6 +219,7 @@ absl::Status Instance::GraphExecDestroy(CUgraphExec executable) {
 
 absl::Status Instance::GraphPrepareUpdate(CUgraphExec executable,
                                           CUgraph graph) {
+  if (auto status = CheckProcess(); !status.ok()) return status;
   {
     absl::MutexLock lock(&graphs_mutex_);
     if (staged_graphs_.contains(executable)) {
@@ -227,7 +228,6 @@ absl::Status Instance::GraphPrepareUpdate(CUgraphExec executable,
                         "has other nodes than the graph; instantiate anew");
     }
   }
-  if (auto status = CheckProcess(); !status.ok()) return status;
   if (auto status = contexts_.EnsureCurrent(); !status.ok()) return status;
   if (graph == nullptr) return InvalidValue("the graph is null");
   return PromoteNodes(graph, true);
@@ -235,6 +235,7 @@ absl::Status Instance::GraphPrepareUpdate(CUgraphExec executable,
 
 absl::StatusOr<CUgraphNode> Instance::GraphExecNode(CUgraphExec executable,
                                                     CUgraphNode node) {
+  if (auto status = CheckProcess(); !status.ok()) return status;
   CUgraph copy = nullptr;
   {
     absl::MutexLock lock(&graphs_mutex_);

@@ -45,6 +45,7 @@ void CUDA_CB Engine::ReturnLease(void* data) {
 }
 
 void Engine::ReturnGraph(const GraphLease& lease) {
+  if (abandoned_.load(std::memory_order_acquire)) return;
   absl::MutexLock lock(&mutex_);
   // A ring that was lost has lost its copies.
   if (core_ == nullptr || core_->ring() != lease.ring) return;
@@ -223,9 +224,16 @@ void Engine::ForgetReplay(const GraphLease& lease) {
 }
 
 void Engine::SeverHost(const void* begin, size_t bytes) {
+  // In a child of fork nobody may hold the lock any more.
+  if (abandoned_.load(std::memory_order_acquire)) return;
   const auto* const first = static_cast<const std::byte*>(begin);
-  absl::MutexLock lock(&mutex_);
-  if (core_ != nullptr) core_->graphs().Sever(first, first + bytes);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (core_ == nullptr) return;
+    core_->graphs().Sever(first, first + bytes);
+  }
+  // A replay that nobody expected may have begun just before.
+  WaitForHost(begin, bytes);
 }
 
 size_t Engine::graph_copies() const {
