@@ -90,7 +90,7 @@ class CapiGraphTest : public DefaultInstanceTest {
   }
   // The driver lets go of a graph in its own time.
   static size_t GraphCopiesInTheEnd(size_t expected) {
-    for (int i = 0; i < 500 && GraphCopies() != expected; ++i)
+    for (int i = 0; i < 300 && GraphCopies() != expected; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return GraphCopies();
   }
@@ -322,6 +322,45 @@ TEST_F(CapiGraphTest, AfterPromotionAGraphIsAnOrdinaryOne) {
   EXPECT_EQ(pinringGraphExecDestroy(executable), cudaSuccess);
   EXPECT_EQ(cu().GraphDestroy(graph), CUDA_SUCCESS);
   FreeBlocks();
+}
+
+// Whatever the driver refuses on the way: the graph is made, or it is not and
+// nothing is left of it, and the next one is made.
+TEST_F(CapiGraphTest, EveryCallOfAnInstantiationMayFail) {
+  if (TestsRunNatively()) GTEST_SKIP() << "SIMULATED ONLY: faults";
+  simcuda::Machine& machine = *bed_->machine();
+  int failures = 0;
+  size_t held = 0;  // by graphs that the driver would not let go of
+  bool reached = true;
+  for (uint64_t call = 0; reached; ++call) {
+    // New ones each time: those of a graph that was refused are promoted.
+    MakeBlocks();
+    const cudaGraph_t graph = Capture();
+    const uint64_t before = machine.TotalCalls();
+    machine.InjectFault(
+        {.function = "*", .call = call, .code = CUDA_ERROR_OPERATING_SYSTEM});
+    cudaGraphExec_t executable = nullptr;
+    const cudaError_t error = pinringGraphInstantiate(&executable, graph, 0);
+    reached = machine.TotalCalls() - before > call;
+    machine.ClearFaults();
+    if (error == cudaSuccess) {
+      EXPECT_TRUE(Replays(executable)) << "call " << call;
+      EXPECT_EQ(pinringGraphExecDestroy(executable), cudaSuccess);
+    } else {
+      ++failures;
+      EXPECT_EQ(error, cudaErrorOperatingSystem) << "call " << call;
+    }
+    for (int i = 0; i < 20 && GraphCopies() > held; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_LE(GraphCopies(), held + 2) << "call " << call;
+    held = GraphCopies();
+    EXPECT_EQ(cu().GraphDestroy(graph), CUDA_SUCCESS);
+    FreeBlocks();
+  }
+  EXPECT_TRUE(machine.Hazards().empty());
+  EXPECT_GT(failures, 20);
+  // Where the driver refuses to destroy what holds them.
+  EXPECT_LE(held, 6u);
 }
 
 TEST_F(CapiGraphTest, WrongArgumentsAreNamed) {

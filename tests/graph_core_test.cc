@@ -236,6 +236,30 @@ TEST_F(GraphCoreTest, AnExpectedReplayTouchesItsBlockUntilItIsOver) {
   EXPECT_EQ(core_.outstanding(), 0u);
 }
 
+TEST_F(GraphCoreTest, BytesThatMoveWhileABlockIsFreedAreWaitedFor) {
+  const auto copy = Add(Direction::kHostToDevice, 2 * kSlotBytes);
+  ASSERT_NE(copy, nullptr);
+  Reach(*copy);
+  std::shared_ptr<Transfer> transfer;
+  uint32_t chunk = 0;
+  size_t offset = 0;
+  size_t bytes = 0;
+  ASSERT_TRUE(core_.Take(&transfer, &chunk, &offset, &bytes));
+  core_.Sever(memory_.data(), memory_.data() + memory_.size());
+  EXPECT_TRUE(core_.TouchesHost(memory_.data(), memory_.data() + 1));
+  EXPECT_EQ(MoveAll(), 0u);  // no more of them
+  EXPECT_EQ(Flags(*copy).permitted.load(), 0u);
+  core_.Finish(*transfer, chunk, bytes);
+  EXPECT_FALSE(core_.TouchesHost(memory_.data(), memory_.data() + 1));
+  EXPECT_EQ(MoveAll(), 0u);
+  EXPECT_EQ(Flags(*copy).permitted.load(), 2u);
+  CopyChunk(*copy, 0);
+  CopyChunk(*copy, 1);
+  End(*copy);
+  EXPECT_EQ(MoveAll(), 0u);
+  EXPECT_EQ(copy->replays, 1u);
+}
+
 TEST_F(GraphCoreTest, ReplaysOfAFreedBlockGoByWithoutTouchingIt) {
   const auto copy = Add(Direction::kDeviceToHost, 3 * kSlotBytes);
   ASSERT_NE(copy, nullptr);

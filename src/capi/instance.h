@@ -240,6 +240,8 @@ class Instance {
   // graphs whose copies go through the ring. Never held across a CUDA call.
   mutable absl::Mutex graphs_mutex_;
   absl::flat_hash_set<uint64_t> captures_ ABSL_GUARDED_BY(graphs_mutex_);
+  // Whether any copy was captured as it is: else no graph need be looked at.
+  std::atomic<bool> recorded_{false};
   absl::flat_hash_map<CUgraphExec, Engine::StagedGraph> staged_graphs_
       ABSL_GUARDED_BY(graphs_mutex_);
 

@@ -339,6 +339,7 @@ absl::Status Instance::CopyWithoutRing(const Copy& copy, Block* block,
   // The graph that it becomes a node of is seen again when it is instantiated.
   if (outcome == CopyOutcome::kCapturing && block != nullptr &&
       Records(copy.stream)) {
+    recorded_.store(true, std::memory_order_relaxed);
     return CopyNatively(copy, UsageDirection(direction),
                         CopyPath::kStagedDeferred);
   }

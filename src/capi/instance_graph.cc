@@ -51,7 +51,11 @@ absl::Status Instance::StreamBeginCapture(CUstream stream,
       !status.ok()) {
     return status;
   }
-  // A capture whose id is not told is one that began elsewhere.
+  // A capture whose id is not told is one that began elsewhere; and so is every
+  // one where graphs cannot be edited.
+  if (driver_.StreamGetCaptureInfo == nullptr || !CanEditGraphs(driver_)) {
+    return absl::OkStatus();
+  }
   const auto id = CaptureId(stream);
   if (!id.ok() || !id->has_value()) return absl::OkStatus();
   absl::MutexLock lock(&graphs_mutex_);
@@ -61,10 +65,10 @@ absl::Status Instance::StreamBeginCapture(CUstream stream,
 
 absl::Status Instance::StreamEndCapture(CUstream stream, CUgraph* graph) {
   if (auto status = CheckProcess(); !status.ok()) return status;
-  const auto id = CaptureId(stream);
-  if (id.ok() && id->has_value()) {
+  if (driver_.StreamGetCaptureInfo != nullptr) {
+    const auto id = CaptureId(stream);
     absl::MutexLock lock(&graphs_mutex_);
-    captures_.erase(**id);
+    if (id.ok() && id->has_value()) captures_.erase(**id);
   }
   return CallDriver("cuStreamEndCapture",
                     [&] { return driver_.StreamEndCapture(stream, graph); });
@@ -77,6 +81,11 @@ absl::Status Instance::GraphInstantiate(CUgraphExec* executable, CUgraph graph,
   if (executable == nullptr || graph == nullptr) {
     return InvalidValue(
         "the graph, or the place for the executable one, is null");
+  }
+  if (!recorded_.load(std::memory_order_relaxed)) {
+    return CudaStatus(
+        driver_.GraphInstantiateWithFlags(executable, graph, flags),
+        "cuGraphInstantiateWithFlags");
   }
   Engine::StagedGraph made;
   const auto outcome = engine_.InstantiateGraph(
@@ -132,6 +141,7 @@ absl::Status Instance::GraphPromote(CUgraph graph) {
 // is reached, so a block that cannot be pinned is an error. `counted`: nobody
 // has asked for it.
 absl::Status Instance::PromoteNodes(CUgraph graph, bool counted) {
+  if (!recorded_.load(std::memory_order_relaxed)) return absl::OkStatus();
   std::vector<StagedNode> nodes;
   const auto staged = [this](const void* address) {
     const BlockUse block = memory_.UseStaged(address);
@@ -209,6 +219,7 @@ absl::Status Instance::GraphExecDestroy(CUgraphExec executable) {
 
 absl::Status Instance::GraphPrepareUpdate(CUgraphExec executable,
                                           CUgraph graph) {
+  if (auto status = CheckProcess(); !status.ok()) return status;
   {
     absl::MutexLock lock(&graphs_mutex_);
     if (staged_graphs_.contains(executable)) {
@@ -217,7 +228,6 @@ absl::Status Instance::GraphPrepareUpdate(CUgraphExec executable,
                         "has other nodes than the graph; instantiate anew");
     }
   }
-  if (auto status = CheckProcess(); !status.ok()) return status;
   if (auto status = contexts_.EnsureCurrent(); !status.ok()) return status;
   if (graph == nullptr) return InvalidValue("the graph is null");
   return PromoteNodes(graph, true);
@@ -225,6 +235,7 @@ absl::Status Instance::GraphPrepareUpdate(CUgraphExec executable,
 
 absl::StatusOr<CUgraphNode> Instance::GraphExecNode(CUgraphExec executable,
                                                     CUgraphNode node) {
+  if (auto status = CheckProcess(); !status.ok()) return status;
   CUgraph copy = nullptr;
   {
     absl::MutexLock lock(&graphs_mutex_);

@@ -167,40 +167,40 @@ namespace pinring {
     kRequired, (CUgraphExec * exec, CUgraph graph, unsigned long long flags)) \
   X(GraphLaunch, "cuGraphLaunch", 10000, kRequired,                           \
     (CUgraphExec exec, CUstream stream))                                      \
-  X(StreamGetCaptureInfo, "cuStreamGetCaptureInfo", 10010, kRequired,         \
+  X(StreamGetCaptureInfo, "cuStreamGetCaptureInfo", 10010, kOptional,         \
     (CUstream stream, CUstreamCaptureStatus * status, cuuint64_t * id))       \
-  X(GraphClone, "cuGraphClone", 10000, kRequired,                             \
+  X(GraphClone, "cuGraphClone", 10000, kOptional,                             \
     (CUgraph * clone, CUgraph original))                                      \
-  X(GraphGetNodes, "cuGraphGetNodes", 10000, kRequired,                       \
+  X(GraphGetNodes, "cuGraphGetNodes", 10000, kOptional,                       \
     (CUgraph graph, CUgraphNode * nodes, size_t * count))                     \
-  X(GraphNodeGetType, "cuGraphNodeGetType", 10000, kRequired,                 \
+  X(GraphNodeGetType, "cuGraphNodeGetType", 10000, kOptional,                 \
     (CUgraphNode node, CUgraphNodeType * type))                               \
-  X(GraphMemcpyNodeGetParams, "cuGraphMemcpyNodeGetParams", 10000, kRequired, \
+  X(GraphMemcpyNodeGetParams, "cuGraphMemcpyNodeGetParams", 10000, kOptional, \
     (CUgraphNode node, CUDA_MEMCPY3D * copy))                                 \
-  X(GraphNodeGetDependencies, "cuGraphNodeGetDependencies", 10000, kRequired, \
+  X(GraphNodeGetDependencies, "cuGraphNodeGetDependencies", 10000, kOptional, \
     (CUgraphNode node, CUgraphNode * dependencies, size_t * count))           \
   X(GraphNodeGetDependentNodes, "cuGraphNodeGetDependentNodes", 10000,        \
-    kRequired, (CUgraphNode node, CUgraphNode * dependents, size_t * count))  \
-  X(GraphAddDependencies, "cuGraphAddDependencies", 10000, kRequired,         \
+    kOptional, (CUgraphNode node, CUgraphNode * dependents, size_t * count))  \
+  X(GraphAddDependencies, "cuGraphAddDependencies", 10000, kOptional,         \
     (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,           \
      size_t count))                                                           \
-  X(GraphAddChildGraphNode, "cuGraphAddChildGraphNode", 10000, kRequired,     \
+  X(GraphAddChildGraphNode, "cuGraphAddChildGraphNode", 10000, kOptional,     \
     (CUgraphNode * node, CUgraph graph, const CUgraphNode* dependencies,      \
      size_t count, CUgraph child))                                            \
   X(GraphChildGraphNodeGetGraph, "cuGraphChildGraphNodeGetGraph", 10000,      \
-    kRequired, (CUgraphNode node, CUgraph * graph))                           \
-  X(GraphDestroyNode, "cuGraphDestroyNode", 10000, kRequired,                 \
+    kOptional, (CUgraphNode node, CUgraph * graph))                           \
+  X(GraphDestroyNode, "cuGraphDestroyNode", 10000, kOptional,                 \
     (CUgraphNode node))                                                       \
-  X(UserObjectCreate, "cuUserObjectCreate", 11030, kRequired,                 \
+  X(UserObjectCreate, "cuUserObjectCreate", 11030, kOptional,                 \
     (CUuserObject * object, void* data, CUhostFn destroy, unsigned count,     \
      unsigned flags))                                                         \
-  X(UserObjectRelease, "cuUserObjectRelease", 11030, kRequired,               \
+  X(UserObjectRelease, "cuUserObjectRelease", 11030, kOptional,               \
     (CUuserObject object, unsigned count))                                    \
-  X(GraphRetainUserObject, "cuGraphRetainUserObject", 11030, kRequired,       \
+  X(GraphRetainUserObject, "cuGraphRetainUserObject", 11030, kOptional,       \
     (CUgraph graph, CUuserObject object, unsigned count, unsigned flags))     \
-  X(GraphNodeFindInClone, "cuGraphNodeFindInClone", 10000, kRequired,         \
+  X(GraphNodeFindInClone, "cuGraphNodeFindInClone", 10000, kOptional,         \
     (CUgraphNode * node, CUgraphNode original, CUgraph clone))                \
-  X(GraphReleaseUserObject, "cuGraphReleaseUserObject", 11030, kRequired,     \
+  X(GraphReleaseUserObject, "cuGraphReleaseUserObject", 11030, kOptional,     \
     (CUgraph graph, CUuserObject object, unsigned count))                     \
   X(GraphExecDestroy, "cuGraphExecDestroy", 10000, kRequired,                 \
     (CUgraphExec exec))                                                       \

@@ -13,6 +13,12 @@
 #include "src/engine/graph_nodes.h"
 
 namespace pinring {
+namespace {
+
+// CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH, which headers before CUDA 12 lack.
+constexpr unsigned long long kDeviceLaunch = 4;
+
+}  // namespace
 
 struct Engine::GraphLease {
   std::shared_ptr<GraphLeases> leases;
@@ -39,6 +45,7 @@ void CUDA_CB Engine::ReturnLease(void* data) {
 }
 
 void Engine::ReturnGraph(const GraphLease& lease) {
+  if (abandoned_.load(std::memory_order_acquire)) return;
   absl::MutexLock lock(&mutex_);
   // A ring that was lost has lost its copies.
   if (core_ == nullptr || core_->ring() != lease.ring) return;
@@ -80,8 +87,7 @@ absl::StatusOr<GraphOutcome> Engine::InstantiateGraph(CUgraph graph,
     return GraphOutcome::kUntouched;
   }
   // A graph that the device launches has no memory operations.
-  if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0)
-    return GraphOutcome::kRefused;
+  if ((flags & kDeviceLaunch) != 0) return GraphOutcome::kRefused;
   CUgraph clone = nullptr;
   // What cannot be cloned (allocations in a graph) is left to the driver.
   if (driver_.GraphClone(&clone, graph) != CUDA_SUCCESS)
@@ -218,9 +224,16 @@ void Engine::ForgetReplay(const GraphLease& lease) {
 }
 
 void Engine::SeverHost(const void* begin, size_t bytes) {
+  // In a child of fork nobody may hold the lock any more.
+  if (abandoned_.load(std::memory_order_acquire)) return;
   const auto* const first = static_cast<const std::byte*>(begin);
-  absl::MutexLock lock(&mutex_);
-  if (core_ != nullptr) core_->graphs().Sever(first, first + bytes);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (core_ == nullptr) return;
+    core_->graphs().Sever(first, first + bytes);
+  }
+  // A replay that nobody expected may have begun just before.
+  WaitForHost(begin, bytes);
 }
 
 size_t Engine::graph_copies() const {

@@ -340,9 +340,11 @@ bool GraphCore::TouchesHost(const std::byte* begin,
                             const std::byte* end) const {
   return std::any_of(copies_.begin(), copies_.end(),
                      [&](const std::shared_ptr<GraphCopy>& copy) {
-                       return (copy->replaying || copy->expected > 0) &&
-                              !copy->severed &&
-                              Overlaps(*copy->transfer, begin, end);
+                       const bool touches =
+                           copy->severed
+                               ? copy->transfer->moves_in_progress > 0
+                               : copy->replaying || copy->expected > 0;
+                       return touches && Overlaps(*copy->transfer, begin, end);
                      });
 }
 

@@ -176,6 +176,24 @@ absl::Status MakeReplay(const Driver& driver, CopyRequest request,
 
 }  // namespace
 
+bool CanEditGraphs(const Driver& driver) {
+  return driver.StreamBatchMemOp != nullptr && driver.GraphClone != nullptr &&
+         driver.GraphGetNodes != nullptr &&
+         driver.GraphNodeGetType != nullptr &&
+         driver.GraphMemcpyNodeGetParams != nullptr &&
+         driver.GraphNodeGetDependencies != nullptr &&
+         driver.GraphNodeGetDependentNodes != nullptr &&
+         driver.GraphAddDependencies != nullptr &&
+         driver.GraphAddChildGraphNode != nullptr &&
+         driver.GraphChildGraphNodeGetGraph != nullptr &&
+         driver.GraphDestroyNode != nullptr &&
+         driver.GraphNodeFindInClone != nullptr &&
+         driver.UserObjectCreate != nullptr &&
+         driver.UserObjectRelease != nullptr &&
+         driver.GraphRetainUserObject != nullptr &&
+         driver.GraphReleaseUserObject != nullptr;
+}
+
 absl::Status FindStagedNodes(const Driver& driver, CUgraph graph,
                              IsStaged staged, std::vector<StagedNode>* nodes) {
   std::vector<CUgraphNode> all;

@@ -34,6 +34,10 @@ struct StagedNode {
   CopyRequest request;  // without a stream
 };
 
+// Whether the driver has all that the functions below call. Others are not
+// called where it has not.
+bool CanEditGraphs(const Driver& driver);
+
 // The copies from and to staged memory in a graph and its child graphs.
 absl::Status FindStagedNodes(const Driver& driver, CUgraph graph,
                              IsStaged staged, std::vector<StagedNode>* nodes);
