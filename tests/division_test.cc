@@ -30,6 +30,16 @@ TEST(DivisionTest, IdleStreamLeavesSomeForTheNextOne) {
   EXPECT_EQ(share.slots * share.slot_bytes, 32 * kMiB);
 }
 
+TEST(DivisionTest, AStreamThatCannotBeAskedIsTakenForIdleWhileItIsAlone) {
+  const Demand alone = {.transfer_bytes = kGiB, .may_be_idle = true};
+  const Share share = DivideRing({}, alone, FreshRing());
+  EXPECT_EQ(share.slots * share.slot_bytes, 24 * kMiB);
+  Demand together = alone;
+  together.streams = 8;
+  const Share less = DivideRing({}, together, FreshRing());
+  EXPECT_EQ(less.slots * less.slot_bytes, 6 * kMiB);
+}
+
 TEST(DivisionTest, StreamsThatCameTogetherLatelyShareEqually) {
   for (const bool idle : {true, false}) {
     const Share share = DivideRing(

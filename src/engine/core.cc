@@ -159,6 +159,7 @@ bool Core::AddShare(Owner& owner, const TransferRequest& request, bool early,
   Demand demand;
   demand.transfer_bytes = static_cast<size_t>(request.shape.bytes());
   demand.idle = request.idle;
+  demand.may_be_idle = request.may_be_idle;
   demand.waits = request.waits;
   demand.streams = NoteCrowd(streams, request.now_nanos);
   // What is read early needs slots that no earlier transfer holds.

@@ -67,6 +67,7 @@ struct TransferRequest {
   std::byte* host = nullptr;
   Shape shape;        // not empty
   bool idle = false;  // see Demand
+  bool may_be_idle = false;
   bool waits = false;
   uint64_t now_nanos = 0;    // on any clock, or none
   bool prefilled = false;    // only for one chunk on an idle stream; refused

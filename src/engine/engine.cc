@@ -555,6 +555,7 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request,
   wanted.shape = request.shape;
   const uint64_t bytes = request.shape.bytes();
   wanted.idle = idle;
+  wanted.may_be_idle = IsLegacyStream(request.stream);
   // Writing during the call means waiting for the stream, reading does not.
   const bool during_call = request.access == HostAccess::kDuringCall;
   const bool waits =
@@ -585,7 +586,7 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request,
     }
     if (published.transfer != nullptr && !wanted.prefilled) {
       // Large and not known to be held up: all movers are needed at once.
-      if (wanted.idle || waits) {
+      if (wanted.idle || wanted.may_be_idle || waits) {
         std::atomic<bool>& expected =
             request.direction == Direction::kHostToDevice ? expect_fill_
                                                           : expect_drain_;

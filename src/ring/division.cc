@@ -70,6 +70,8 @@ Share DivideRing(const DivisionRules& rules, const Demand& demand,
   } else if (demand.idle) {
     // Another stream may come at any time.
     most = general / 3 * 2;
+  } else if (demand.may_be_idle) {
+    most = general / 2;
   } else {
     most = eighth;
   }

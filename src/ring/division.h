@@ -26,6 +26,8 @@ struct Demand {
   size_t transfer_bytes = 0;
   // The stream has nothing queued before the transfer.
   bool idle = false;
+  // It could not be asked.
+  bool may_be_idle = false;
   // The caller waits for the transfer.
   bool waits = false;
   // What the stream owns already.

@@ -43,18 +43,19 @@ class DriverPinned final : public PinnedApi {
                         CUstream stream) override {
     const auto to = reinterpret_cast<CUdeviceptr>(dst);
     const auto from = reinterpret_cast<CUdeviceptr>(src);
-    if (OnDevice(to))
+    if (bytes == 0 || OnDevice(to))
       return RuntimeCode(driver_.MemcpyHtoDAsync(to, src, bytes, stream));
     if (OnDevice(from))
       return RuntimeCode(driver_.MemcpyDtoHAsync(dst, from, bytes, stream));
     return RuntimeCode(driver_.MemcpyAsync(to, from, bytes, stream));
   }
-  // By its direction, both: cuMemcpy of a driver for CUDA 13.0 crashes when the
-  // bytes reach over all addresses.
+  // By its direction, both: cuMemcpy of a driver for CUDA 13.0 crashes where
+  // there is nothing to copy at null.
   cudaError_t Copy(void* dst, const void* src, size_t bytes) override {
     const auto to = reinterpret_cast<CUdeviceptr>(dst);
     const auto from = reinterpret_cast<CUdeviceptr>(src);
-    if (OnDevice(to)) return RuntimeCode(driver_.MemcpyHtoD(to, src, bytes));
+    if (bytes == 0 || OnDevice(to))
+      return RuntimeCode(driver_.MemcpyHtoD(to, src, bytes));
     if (OnDevice(from))
       return RuntimeCode(driver_.MemcpyDtoH(dst, from, bytes));
     return RuntimeCode(driver_.Memcpy(to, from, bytes));
