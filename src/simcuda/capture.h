@@ -37,7 +37,7 @@ struct Capture {
 
 // What a program ties to the life of graphs. Its destructor function runs on
 // the thread of the host functions once no graph, executable graph or launch in
-// progress holds it.
+// progress holds it, at the latest when the machine ends.
 struct UserObject {
   UserObject(CUhostFn function, void* user_data,
              const std::shared_ptr<std::deque<OpRef>>& host_functions)

@@ -82,7 +82,10 @@ bool Flatten(const Graph& graph, GraphExec* exec) {
 
 UserObject::~UserObject() {
   const std::shared_ptr<std::deque<OpRef>> host_functions = queue.lock();
-  if (host_functions == nullptr) return;  // the machine is at its end
+  if (host_functions == nullptr) {  // the machine is at its end
+    destroy(data);
+    return;
+  }
   auto op = std::make_shared<Op>();
   op->kind = OpKind::kHostFunction;
   op->host_function = destroy;

@@ -49,8 +49,7 @@ class DriverPinned final : public PinnedApi {
       return RuntimeCode(driver_.MemcpyDtoHAsync(dst, from, bytes, stream));
     return RuntimeCode(driver_.MemcpyAsync(to, from, bytes, stream));
   }
-  // By its direction, both: cuMemcpy of a driver for CUDA 13.0 crashes where
-  // there is nothing to copy at null.
+  // By its direction, both, as the runtime does where it knows it.
   cudaError_t Copy(void* dst, const void* src, size_t bytes) override {
     const auto to = reinterpret_cast<CUdeviceptr>(dst);
     const auto from = reinterpret_cast<CUdeviceptr>(src);
