@@ -503,6 +503,26 @@ TEST_F(CapiTest, FreeOfASmallBlockWaitsForTheDevice) {
   EXPECT_EQ(WrongBytes(seen.data(), 4096, 1), 0u);
 }
 
+// Natively this is refused, and the capture void.
+TEST_F(CapiTest, BlocksCanBeMadeAndFreedBesideACapture) {
+  char* const before = Block(4096);
+  const CUstream stream = bed_->NonBlockingStream();
+  ASSERT_EQ(driver().StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL),
+            CUDA_SUCCESS);
+  EXPECT_EQ(pinringFreeHost(before), cudaSuccess);
+  for (const size_t bytes : {size_t{4096}, kBlockBytes}) {
+    EXPECT_EQ(pinringFreeHost(Block(bytes)), cudaSuccess);
+  }
+  CallOnThread other(*bed_, [&] {
+    EXPECT_EQ(pinringFreeHost(Block(4096)), cudaSuccess);
+    return CUDA_SUCCESS;
+  });
+  EXPECT_TRUE(other.Returns());
+  CUgraph graph = nullptr;
+  ASSERT_EQ(driver().StreamEndCapture(stream, &graph), CUDA_SUCCESS);
+  EXPECT_EQ(driver().GraphDestroy(graph), CUDA_SUCCESS);
+}
+
 // --- Really pinned memory, promotion, the budget ---------------------------
 
 TEST_F(CapiTest, KernelsUseSmallMappedAndPromotedBlocks) {
@@ -693,9 +713,9 @@ struct UnifiedMemory {
       *value = device <= last_device ? 1 : 0;
       return CUDA_SUCCESS;
     };
-    unified.CtxSynchronize = [] {
+    unified.MemFree = [](CUdeviceptr pointer) {  // which waits
       ++waits;
-      return real->CtxSynchronize();
+      return real->MemFree(pointer);
     };
     return unified;
   }

@@ -66,6 +66,18 @@ absl::Status Contexts::MakePrimaryCurrent(int ordinal) {
                     "cuCtxSetCurrent");
 }
 
+// Freeing memory waits as cuCtxSynchronize does, which ends any capture of the
+// context's streams, whatever the mode.
+absl::Status Contexts::WaitForCurrent() {
+  CUdeviceptr memory = 0;
+  const CUresult code = driver_.MemAlloc(&memory, 1);
+  if (code == CUDA_SUCCESS) {
+    return CudaStatus(driver_.MemFree(memory), "cuMemFree");
+  }
+  if (code != CUDA_ERROR_OUT_OF_MEMORY) return CudaStatus(code, "cuMemAlloc");
+  return CudaStatus(driver_.CtxSynchronize(), "cuCtxSynchronize");
+}
+
 absl::Status Contexts::SynchronizePrimary(CUdevice device, CUcontext current) {
   unsigned flags = 0;
   int active = 0;
@@ -83,7 +95,7 @@ absl::Status Contexts::SynchronizePrimary(CUdevice device, CUcontext current) {
   if (primary != current) {
     status = CudaStatus(driver_.CtxPushCurrent(primary), "cuCtxPushCurrent");
     if (status.ok()) {
-      status = CudaStatus(driver_.CtxSynchronize(), "cuCtxSynchronize");
+      status = WaitForCurrent();
       CUcontext popped = nullptr;
       status.Update(
           CudaStatus(driver_.CtxPopCurrent(&popped), "cuCtxPopCurrent"));
@@ -100,7 +112,7 @@ absl::Status Contexts::SynchronizeAll() {
   absl::Status status =
       CudaStatus(driver_.CtxGetCurrent(&current), "cuCtxGetCurrent");
   if (status.ok() && current != nullptr) {
-    status = CudaStatus(driver_.CtxSynchronize(), "cuCtxSynchronize");
+    status = WaitForCurrent();
   }
   status.Update(
       CudaStatus(driver_.DeviceGetCount(&devices), "cuDeviceGetCount"));

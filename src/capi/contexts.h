@@ -33,7 +33,8 @@ class Contexts {
   absl::Status SetDevice(int ordinal) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Waits for all work of the current context and of every device's primary
-  // context that is active. Errors: the driver's first one.
+  // context that is active. Leaves captures alone. Errors: the driver's first
+  // one.
   absl::Status SynchronizeAll();
 
   // The device of the calling thread's context; 0 where it has none. Makes no
@@ -43,6 +44,7 @@ class Contexts {
  private:
   absl::Status MakePrimaryCurrent(int ordinal) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status SynchronizePrimary(CUdevice device, CUcontext current);
+  absl::Status WaitForCurrent();
 
   const Driver& driver_;
   absl::Mutex mutex_;
