@@ -20,9 +20,9 @@
 namespace pinring::copy {
 
 int DefaultMovers(int usable_cpus) {
-  constexpr int kMostMovers = 12;
+  constexpr int kCpusForMost = 16;
   if (usable_cpus <= 2) return 1;
-  return std::min(std::min(usable_cpus, 2 * kMostMovers) * 3 / 4, kMostMovers);
+  return std::min(usable_cpus, kCpusForMost) * 3 / 4;
 }
 
 int MoversThatDrain(int usable_cpus) {

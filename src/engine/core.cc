@@ -597,22 +597,13 @@ bool Core::TakeFrom(Owner& owner, uint64_t now_nanos, Work work, Move* move) {
       continue;
     }
     const uint32_t chunk = transfer->claim_chunk;
-    const size_t chunk_bytes = transfer->ChunkBytes(chunk);
+    size_t offset = 0;
     const size_t bytes =
-        std::min(PieceBytes(chunk_bytes), chunk_bytes - transfer->claim_offset);
-    *move = Move{transfer, chunk,
-                 transfer->ChunkOffset(chunk) + transfer->claim_offset, nullptr,
-                 bytes};
-    if (!transfer->fill.has_value()) {
-      move->slot =
-          ring_ + transfer->ChunkSlot(chunk).offset + transfer->claim_offset;
-    }
-    ++transfer->moves_in_progress;
-    transfer->claim_offset += bytes;
-    if (transfer->claim_offset == chunk_bytes) {
-      transfer->claim_offset = 0;
-      ++transfer->claim_chunk;
-    }
+        transfer->ClaimPiece(PieceBytes(transfer->ChunkBytes(chunk)), &offset);
+    *move = Move{transfer, chunk, transfer->ChunkOffset(chunk) + offset,
+                 nullptr, bytes};
+    if (!transfer->fill.has_value())
+      move->slot = ring_ + transfer->ChunkSlot(chunk).offset + offset;
     return true;
   }
   return false;
@@ -682,15 +673,7 @@ void Core::Drain(Owner& owner) {
   for (const std::shared_ptr<Transfer>& transfer : owner.queue) {
     if (transfer->lost) return;
     if (transfer->direction == Direction::kHostToDevice) continue;
-    while (transfer->drained < transfer->end) {
-      size_t& moved = transfer->Moved(transfer->drained);
-      if (moved != transfer->ChunkBytes(transfer->drained)) return;
-      moved = 0;
-      flags_[owner.line].drained.store(
-          transfer->ChunkSequence(transfer->drained),
-          std::memory_order_release);
-      ++transfer->drained;
-    }
+    if (!transfer->RaiseDrained(flags_[owner.line])) return;
   }
 }
 
@@ -704,8 +687,12 @@ bool Core::OwnerCanProgress(const Owner& owner) const {
       return true;
     }
   }
+  return OwnerCanTake(owner, Work::kAll);
+}
+
+bool Core::OwnerCanTake(const Owner& owner, Work work) const {
   for (const std::shared_ptr<Transfer>& transfer : owner.queue) {
-    if (Claimable(*transfer)) return true;
+    if (Claimable(*transfer) && Suits(*transfer, work)) return true;
     if (!LookBehind(owner, *transfer)) return false;
   }
   return false;
@@ -721,15 +708,10 @@ bool Core::CanProgress() const {
 
 bool Core::CanTake(Work work) const {
   if (work == Work::kAll && graphs_.CanProgress()) return true;
-  return std::any_of(
-      active_.begin(), active_.end(),
-      [this, work](const std::unique_ptr<Owner>& owner) {
-        for (const std::shared_ptr<Transfer>& transfer : owner->queue) {
-          if (Claimable(*transfer) && Suits(*transfer, work)) return true;
-          if (!LookBehind(*owner, *transfer)) return false;
-        }
-        return false;
-      });
+  return std::any_of(active_.begin(), active_.end(),
+                     [this, work](const std::unique_ptr<Owner>& owner) {
+                       return OwnerCanTake(*owner, work);
+                     });
 }
 
 bool Core::CanProgress(const Transfer& transfer) const {

@@ -240,6 +240,7 @@ class Core {
   bool TakeFromStreams(uint64_t now_nanos, Work work, Move* move);
   bool TakeFromGraphs(Move* move);
   bool OwnerCanProgress(const Owner& owner) const;
+  bool OwnerCanTake(const Owner& owner, Work work) const;
   void NoteStall(Owner& owner, uint64_t now_nanos);
   void Drain(Owner& owner);
   bool RetireAll(Owner& owner, uint64_t now_nanos);

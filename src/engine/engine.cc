@@ -919,8 +919,7 @@ void Engine::FinishMove(const Move& move) {
 }
 
 void Engine::WakeFollowers(Core::Work work) {
-  std::atomic<uint32_t>& epoch =
-      work == Core::Work::kFill ? fill_epoch_ : work_epoch_;
+  std::atomic<uint32_t>& epoch = EpochOf(work);
   epoch.fetch_add(1, std::memory_order_release);
   epoch.notify_all();
 }
@@ -948,7 +947,7 @@ void Engine::MoverBody() {
       if (more) WakeFollowers(Core::Work::kAll);
       if (fill) WakeFollowers(Core::Work::kFill);
     } else if (!taken) {
-      FollowPoller(work_epoch_);
+      FollowPoller(Core::Work::kAll);
     }
     if (taken) MakeMove(move);
   }
@@ -962,7 +961,7 @@ void Engine::FillerBody() {
     if (TakeMove(Core::Work::kFill, &move)) {
       MakeMove(move);
     } else {
-      FollowPoller(fill_epoch_);
+      FollowPoller(Core::Work::kFill);
     }
   }
 }
@@ -1034,9 +1033,10 @@ bool Engine::WaitForPublished() {
 
 // The others spin for a while on a word that the polling one raises, then sleep
 // until it does.
-void Engine::FollowPoller(const std::atomic<uint32_t>& epoch) {
+void Engine::FollowPoller(Core::Work work) {
+  const std::atomic<uint32_t>& epoch = EpochOf(work);
   const uint32_t seen = epoch.load(std::memory_order_acquire);
-  const bool polls = &epoch == &work_epoch_;
+  const bool polls = work == Core::Work::kAll;
   const uint64_t since = os::MonotonicNanos();
   while (os::MonotonicNanos() - since < kSpinNanos) {
     if (epoch.load(std::memory_order_acquire) != seen || movers_->stopping() ||

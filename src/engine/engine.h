@@ -287,8 +287,11 @@ class Engine {
   void FillerBody();
   bool PollForMove(Move* move);
   bool WaitForPublished();
-  void FollowPoller(const std::atomic<uint32_t>& epoch);
+  void FollowPoller(Core::Work work);
   void WakeFollowers(Core::Work work);
+  std::atomic<uint32_t>& EpochOf(Core::Work work) {
+    return work == Core::Work::kFill ? fill_epoch_ : work_epoch_;
+  }
 
   const EngineOptions options_;
   const EngineSurroundings around_;

@@ -246,32 +246,12 @@ bool GraphCore::Take(std::shared_ptr<Transfer>* taken, uint32_t* chunk,
     ObserveCopy(copy);
     if (!Claimable(copy)) continue;
     Transfer& transfer = *copy.transfer;
-    const size_t chunk_bytes = transfer.ChunkBytes(transfer.claim_chunk);
     *chunk = transfer.claim_chunk;
-    *offset = transfer.claim_offset;
-    *bytes =
-        std::min(options_.piece_bytes, chunk_bytes - transfer.claim_offset);
-    ++transfer.moves_in_progress;
-    transfer.claim_offset += *bytes;
-    if (transfer.claim_offset == chunk_bytes) {
-      transfer.claim_offset = 0;
-      ++transfer.claim_chunk;
-    }
+    *bytes = transfer.ClaimPiece(options_.piece_bytes, offset);
     *taken = copy.transfer;
     return true;
   }
   return false;
-}
-
-void GraphCore::Drain(Transfer& transfer) {
-  while (transfer.drained < transfer.end) {
-    size_t& moved = transfer.Moved(transfer.drained);
-    if (moved != transfer.ChunkBytes(transfer.drained)) return;
-    moved = 0;
-    ++transfer.drained;
-    flags_[transfer.line].drained.store(transfer.drained,
-                                        std::memory_order_release);
-  }
 }
 
 void GraphCore::Finish(Transfer& transfer, uint32_t chunk, size_t bytes) {
@@ -280,7 +260,8 @@ void GraphCore::Finish(Transfer& transfer, uint32_t chunk, size_t bytes) {
   if (transfer.lost) return;
   for (const std::shared_ptr<GraphCopy>& copy : copies_) {
     if (copy->transfer.get() != &transfer) continue;
-    if (transfer.direction == Direction::kDeviceToHost) Drain(transfer);
+    if (transfer.direction == Direction::kDeviceToHost)
+      transfer.RaiseDrained(flags_[transfer.line]);
     Permit(*copy);
     return;
   }

@@ -154,7 +154,6 @@ class GraphCore {
   bool Claimable(const GraphCopy& copy) const;
   bool Over(const GraphCopy& copy) const;
   bool CopyCanProgress(const GraphCopy& copy) const;
-  void Drain(Transfer& transfer);
   void Lose(size_t index);
 
   const GraphCoreOptions options_;

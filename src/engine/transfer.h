@@ -3,6 +3,8 @@
 #ifndef PINRING_SRC_ENGINE_TRANSFER_H_
 #define PINRING_SRC_ENGINE_TRANSFER_H_
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -108,6 +110,31 @@ struct Transfer {
   }
   const Slot& ChunkSlot(uint32_t chunk) const {
     return slots[chunk % slots.size()];
+  }
+  // Hands out the next piece, of at most `most` bytes, of claim_chunk: returns
+  // its length, and its offset in the chunk.
+  size_t ClaimPiece(size_t most, size_t* offset) {
+    const size_t chunk_bytes = ChunkBytes(claim_chunk);
+    const size_t piece = std::min(most, chunk_bytes - claim_offset);
+    *offset = claim_offset;
+    ++moves_in_progress;
+    claim_offset += piece;
+    if (claim_offset == chunk_bytes) {
+      claim_offset = 0;
+      ++claim_chunk;
+    }
+    return piece;
+  }
+  // Raises `drained` past the chunks that have arrived; true when all have.
+  bool RaiseDrained(FlagLine& flags) {
+    while (drained < end) {
+      size_t& arrived = Moved(drained);
+      if (arrived != ChunkBytes(drained)) return false;
+      arrived = 0;
+      flags.drained.store(ChunkSequence(drained), std::memory_order_release);
+      ++drained;
+    }
+    return true;
   }
   // What of the chunk has arrived, while it is the last one in its slot.
   size_t& Moved(uint32_t chunk) { return moved[chunk % moved.size()]; }

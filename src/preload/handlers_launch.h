@@ -10,6 +10,7 @@
 #include <cuda.h>
 
 #include <cstddef>
+#include <tuple>
 
 #include "src/preload/launch.h"
 #include "src/preload/promote.h"
@@ -107,62 +108,40 @@ CUfunction KernelOf(const Node& node) {
   return node.func;
 }
 
-// Nodes have their parameters last.
-
-struct KernelNode {
-  template <typename Row, typename Function, typename First, typename... Rest>
-  static CUresult Run(Function real, First first, Rest... rest) {
-    const CUresult code = PromoteLast(Row::kName, rest...);
-    return code != CUDA_SUCCESS ? code : real(first, rest...);
+// The calls that make a node or change one have its parameters last: Node says
+// what becomes of them.
+template <typename Node>
+struct NodeParameters {
+  template <typename Row, typename Function, typename... Arguments>
+  static CUresult Run(Function real, Arguments... arguments) {
+    const CUresult code = Node::Promote(
+        Row::kName, std::get<sizeof...(Arguments) - 1>(std::tie(arguments...)));
+    return code != CUDA_SUCCESS ? code : real(arguments...);
   }
+};
 
- private:
+struct KernelNode : NodeParameters<KernelNode> {
   template <typename Node>
-  static CUresult PromoteLast(const char* function, const Node* node) {
+  static CUresult Promote(const char* function, const Node* node) {
     return node == nullptr
                ? CUDA_SUCCESS
                : PromoteKernelArguments(function, KernelOf(*node),
                                         node->kernelParams, node->extra);
   }
-  template <typename Argument, typename... Rest>
-  requires(sizeof...(Rest) > 0) static CUresult
-      PromoteLast(const char* function, Argument, Rest... rest) {
-    return PromoteLast(function, rest...);
-  }
 };
 
-struct BatchMemOpNode {
-  template <typename Row, typename Function, typename First, typename... Rest>
-  static CUresult Run(Function real, First first, Rest... rest) {
-    const CUresult code = PromoteLast(Row::kName, rest...);
-    return code != CUDA_SUCCESS ? code : real(first, rest...);
-  }
-
- private:
-  static CUresult PromoteLast(const char* function,
-                              const CUDA_BATCH_MEM_OP_NODE_PARAMS* node) {
+struct BatchMemOpNode : NodeParameters<BatchMemOpNode> {
+  static CUresult Promote(const char* function,
+                          const CUDA_BATCH_MEM_OP_NODE_PARAMS* node) {
     return node == nullptr
                ? CUDA_SUCCESS
                : PromoteArray(function, node->paramArray, node->count);
   }
-  template <typename Argument, typename... Rest>
-  requires(sizeof...(Rest) > 0) static CUresult
-      PromoteLast(const char* function, Argument, Rest... rest) {
-    return PromoteLast(function, rest...);
-  }
 };
 
 #if CUDA_VERSION >= 12030
-struct GraphNode {
-  template <typename Row, typename Function, typename First, typename... Rest>
-  static CUresult Run(Function real, First first, Rest... rest) {
-    const CUresult code = PromoteLast(Row::kName, rest...);
-    return code != CUDA_SUCCESS ? code : real(first, rest...);
-  }
-
- private:
-  static CUresult PromoteLast(const char* function,
-                              const CUgraphNodeParams* node) {
+struct GraphNode : NodeParameters<GraphNode> {
+  static CUresult Promote(const char* function, const CUgraphNodeParams* node) {
     if (node == nullptr || !Blocks().MayHoldBlocks()) return CUDA_SUCCESS;
     switch (node->type) {
       case CU_GRAPH_NODE_TYPE_KERNEL:
@@ -182,11 +161,6 @@ struct GraphNode {
       default:
         return PromoteWords(function, node, sizeof(*node));
     }
-  }
-  template <typename Argument, typename... Rest>
-  requires(sizeof...(Rest) > 0) static CUresult
-      PromoteLast(const char* function, Argument, Rest... rest) {
-    return PromoteLast(function, rest...);
   }
 };
 #endif
