@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "src/driver/status.h"
@@ -25,7 +26,8 @@ struct Fill {
 
 class AccessRun {
  public:
-  explicit AccessRun(uint64_t seed) : bench_(seed, 2) {
+  AccessRun(uint64_t seed, absl::FunctionRef<void(EngineOptions*)> adjust)
+      : bench_(seed, 2, 1, adjust) {
     for (CUstream& stream : streams_) stream = bench_.NewStream();
   }
 
@@ -90,16 +92,22 @@ class AccessRun {
       } else {
         sources[i] = expected[i];
       }
-      copied[i] = Done(bench_.CopyShape(Direction::kHostToDevice, sources[i],
-                                        devices[i], shapes[i], stream, access));
+      const bool wait = Pick(4) == 0;
+      copied[i] =
+          Done(bench_.CopyShape(Direction::kHostToDevice, sources[i],
+                                devices[i], shapes[i], stream, access, wait));
+      if (copied[i] && wait) {
+        bench_.Expect(InDeviceMemory(expected[i], shapes[i]), devices[i],
+                      "synchronous");
+      }
       if (access == HostAccess::kDuringCall) {
         std::memset(sources[i].data(), 0x5a, bytes);
       }
       copied_back[i] =
           copied[i] && Pick(2) == 0 &&
-          Done(bench_.CopyShape(Direction::kDeviceToHost, results[i],
-                                devices[i], shapes[i], stream,
-                                static_cast<HostAccess>(Pick(3))));
+          Done(bench_.CopyShape(
+              Direction::kDeviceToHost, results[i], devices[i], shapes[i],
+              stream, static_cast<HostAccess>(Pick(3)), Pick(4) == 0));
       filled[i] = Pick(2) == 0 &&
                   Done(bench_.Fill(results[i], shapes[i], kFilled, stream));
       if (filled[i]) {
@@ -115,12 +123,7 @@ class AccessRun {
       const Shape& shape = shapes[i];
       const std::string which = absl::StrCat("copy ", i, " of stream ", index);
       if (copied[i]) {
-        std::vector<std::byte> there(shape.Extent(shape.device), kGap);
-        for (uint64_t at = 0; at < shape.bytes(); ++at) {
-          there[shape.At(at, shape.device)] =
-              expected[i][shape.At(at, shape.host)];
-        }
-        bench_.Expect(there, devices[i], which);
+        bench_.Expect(InDeviceMemory(expected[i], shape), devices[i], which);
       }
       std::vector<std::byte> back(shape.Extent(shape.host), kGap);
       for (uint64_t at = 0; at < shape.bytes(); ++at) {
@@ -136,6 +139,15 @@ class AccessRun {
       bench_.engine().WaitForHost(sources[i].data(), sources[i].size());
       bench_.engine().WaitForHost(results[i].data(), results[i].size());
     }
+  }
+
+  static std::vector<std::byte> InDeviceMemory(
+      const std::vector<std::byte>& host, const Shape& shape) {
+    std::vector<std::byte> there(shape.Extent(shape.device), kGap);
+    for (uint64_t at = 0; at < shape.bytes(); ++at) {
+      there[shape.At(at, shape.device)] = host[shape.At(at, shape.host)];
+    }
+    return there;
   }
 
   // In one piece, or with gaps; rows longer than a chunk, many to one, slices.
@@ -166,14 +178,67 @@ class AccessRun {
   int copies_ = 0;
 };
 
-TEST(EngineAccessScheduleTest, EachSourceIsReadWhenItMayBe) {
+void RunAll(int seeds, int fewest_copies,
+            absl::FunctionRef<void(EngineOptions*)> adjust) {
   int copies = 0;
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
-    AccessRun run(seed);
+  for (int seed = 1; seed <= seeds; ++seed) {
+    AccessRun run(seed, adjust);
     ASSERT_EQ(run.Run(), "") << "seed " << seed;
     copies += run.copies();
   }
-  EXPECT_GT(copies, 4000);
+  EXPECT_GT(copies, fewest_copies);
+}
+
+TEST(EngineAccessScheduleTest, EachSourceIsReadWhenItMayBe) {
+  RunAll(400, 4000, [](EngineOptions*) {});
+}
+
+// Slots by need, and small copies in one piece by the driver.
+TEST(EngineAccessScheduleTest,
+     EachSourceIsReadWhenItMayBeWithoutSlotsOfOneSize) {
+  RunAll(400, 4000, [](EngineOptions* options) {
+    options->division = {};
+    options->ring_bytes = size_t{1} << 20;
+  });
+}
+
+// Whoever waits for the stream holds up nobody who enqueues, and perhaps opens
+// the gate afterwards.
+TEST(EngineAccessScheduleTest, ASynchronousCopyLetsOthersEnqueueOnItsStream) {
+  for (const bool small : {false, true}) {
+    for (uint64_t seed = 1; seed <= 50; ++seed) {
+      EngineBench bench(seed, 2, 1, [&](EngineOptions* options) {
+        if (!small) return;
+        options->division = {};
+        options->ring_bytes = size_t{1} << 20;
+      });
+      const CUstream stream = bench.NewStream();
+      std::atomic<int> gate{0};
+      std::atomic<bool> held{false};
+      const std::vector<std::byte> bytes = bench.RandomBytes(1000);
+      for (const bool waits : {true, false}) {
+        bench.AddCaller(waits ? "waits" : "opens", [&, waits] {
+          std::vector<std::byte> source = bytes;
+          const CUdeviceptr device = bench.NewMemory(source.size());
+          if (waits) {
+            bench.Hold(stream, &gate);
+            held = true;
+          } else {
+            simcuda::Scheduler::Current()->BlockUntil(
+                "the stream is held", [&] { return held.load(); });
+            simcuda::Scheduler::Yield();
+          }
+          bench.Check(bench.Copy(Direction::kHostToDevice, source, device,
+                                 stream, HostAccess::kInStreamOrder, waits));
+          gate = 1;
+          bench.Must(bench.driver().StreamSynchronize(stream), "synchronize");
+          bench.Expect(bytes, device, waits ? "synchronous" : "deferred");
+          bench.engine().WaitForHost(source.data(), source.size());
+        });
+      }
+      ASSERT_EQ(bench.Run([] {}), "") << "small " << small << " seed " << seed;
+    }
+  }
 }
 
 // The caller opens the gate after the calls have returned: they must not need

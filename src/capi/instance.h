@@ -202,7 +202,6 @@ class Instance {
                                Direction direction, CopyOutcome outcome);
   absl::Status CopySlowly(const Copy& copy, Direction direction);
   // Waits until an operation that is enqueued on the stream now would begin.
-  absl::Status WaitUntilHere(CUstream stream);
   absl::Status RefuseCapture(CUstream stream);
   // Whether the stream is in a capture that began here.
   bool Records(CUstream stream);

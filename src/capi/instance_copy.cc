@@ -384,26 +384,12 @@ absl::Status Instance::CopySlowly(const Copy& copy, Direction direction) {
   // work queued that writes it first, so the stream has to get here before.
   if (direction == Direction::kHostToDevice &&
       copy.access == HostAccess::kInStreamOrder) {
-    if (auto status = WaitUntilHere(copy.stream); !status.ok()) return status;
+    const RelaxedCapture relaxed(driver_);
+    if (auto status = engine_.WaitUntilHere(copy.stream); !status.ok()) {
+      return status;
+    }
   }
   return CopyAsPageable(copy, direction, CopyPath::kPageableFallback);
-}
-
-// Synchronizing with the stream would not do: one that is idle stands behind
-// the legacy stream's work, or the legacy one behind others', only from the
-// next operation on.
-absl::Status Instance::WaitUntilHere(CUstream stream) {
-  const RelaxedCapture relaxed(driver_);
-  CUevent here = nullptr;
-  auto status = CudaStatus(driver_.EventCreate(&here, CU_EVENT_DISABLE_TIMING),
-                           "cuEventCreate");
-  if (!status.ok()) return status;
-  status = CudaStatus(driver_.EventRecord(here, stream), "cuEventRecord");
-  if (status.ok()) {
-    status = CudaStatus(driver_.EventSynchronize(here), "cuEventSynchronize");
-  }
-  (void)driver_.EventDestroy(here);
-  return status;
 }
 
 absl::Status Instance::CopyAsPageable(const Copy& copy, Direction direction,

@@ -69,7 +69,12 @@ absl::Status Instance::FillBlock(const Fill& fill, Block& block) {
   CountAndSay(UsageEvent::kPageableFallback,
               "a memset of a staged block waits for its stream. Raise "
               "PINRING_RING_BYTES or PINRING_PINNED_LIMIT_BYTES");
-  if (auto status = WaitUntilHere(fill.stream); !status.ok()) return status;
+  {
+    const RelaxedCapture relaxed(driver_);
+    if (auto status = engine_.WaitUntilHere(fill.stream); !status.ok()) {
+      return status;
+    }
+  }
   const Shape shape = ShapeOf(fill);
   ForRows(shape, 0, static_cast<size_t>(shape.bytes()),
           [&](uint64_t at, size_t, size_t bytes) {

@@ -215,6 +215,12 @@ void Core::AssignSlots(Owner& owner, Group& group, Transfer& transfer) {
     group.last[index] = SlotUse{true, transfer.direction, transfer.line,
                                 transfer.ChunkSequence(last_chunk)};
   }
+  if (transfer.direction == Direction::kDeviceToHost &&
+      !options_.share_slots_for_test &&
+      std::all_of(transfer.previous.begin(), transfer.previous.end(),
+                  [this](const SlotUse& use) { return UseOver(use); })) {
+    transfer.unasked = static_cast<uint32_t>(slots);
+  }
   group.next =
       (group.next + transfer.chunks % group.slots.size()) % group.slots.size();
   if (!options_.share_slots_for_test)

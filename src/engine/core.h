@@ -13,6 +13,8 @@
 //    once the previous user of its slot, an earlier chunk of the same stream,
 //    is over and (host to device) its bytes are in the slot.
 //  * Chunks of a line are permitted in their order, whatever was filled first.
+//  * A device-to-host chunk whose slot is free already when its transfer is
+//  published needs no permission.
 //  * Filling host memory with a value takes no slots, and its place in the line
 //  as every other transfer.
 //  * Counters only grow and belong to the line. A transfer's numbers are fixed

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "src/driver/status.h"
+#include "src/engine/brief_lock.h"
 #include "src/engine/chunk_copy.h"
 #include "src/engine/memory_operations.h"
 #include "src/os/threads.h"
@@ -21,6 +22,10 @@ namespace {
 // Host-to-device copies up to this size are filled by the caller where the
 // stream is idle.
 constexpr size_t kIdleCopyBytes = size_t{128} << 10;
+// And up to these sizes the driver copies ordinary memory itself as fast as the
+// ring could (H200: 16 KiB in 7 us, 64 KiB out in 21 us).
+constexpr size_t kInlineBytes = size_t{16} << 10;
+constexpr size_t kSmallDrainBytes = size_t{64} << 10;
 // While it waits, a thread looks at the flags this often, and asks the context
 // for a sticky error that often.
 constexpr uint64_t kLookNanos = 50'000;
@@ -32,6 +37,8 @@ constexpr uint64_t kSpinNanos = 500'000;
 constexpr uint64_t kPollSleepMicros = 50;
 // Copies of this size keep more than one mover busy.
 constexpr uint64_t kManyMoversBytes = uint64_t{1} << 20;
+// More than so many are woken all at once.
+constexpr uint64_t kManyMovers = 6;
 // So long after the last piece of such a copy the movers stay awake for the
 // next one.
 constexpr uint64_t kLingerNanos = 200'000;
@@ -111,7 +118,7 @@ Engine::~Engine() {
   if (abandoned_.load(std::memory_order_acquire)) return;
   if (movers_ != nullptr) {
     movers_->Stop([this] {
-      absl::MutexLock lock(&mutex_);
+      const BriefLock lock(mutex_);
       published_.SignalAll();
       WakeFollowers(Core::Work::kAll);
       WakeFollowers(Core::Work::kFill);
@@ -181,7 +188,7 @@ void Engine::TakeOver(const RingMemory& ring) {
   options.share_graph_lines_for_test = options_.share_graph_lines_for_test;
   options.share_slots_for_test = options_.share_slots_for_test;
   auto core = std::make_unique<Core>(options, ring.bytes(), ring.lines());
-  absl::MutexLock lock(&mutex_);
+  const BriefLock lock(mutex_);
   if (core_ != nullptr) {
     core_->LoseAll();
     core->Inherit(*core_);
@@ -217,7 +224,7 @@ void Engine::LoseRing(const RingMemory* ring) {
     home_ = nullptr;
   }
   {
-    absl::MutexLock lock(&mutex_);
+    const BriefLock lock(mutex_);
     if (core_->ring() == lost->bytes()) core_->LoseAll();
   }
   // Memory that cannot be given back now is when the engine ends.
@@ -400,51 +407,80 @@ absl::StatusOr<CopyResult> Engine::CopyInContext(const CopyRequest& request) {
   if (absl::Status status = CheckDeviceEnd(request, &refused); !status.ok())
     return status;
   if (refused.has_value()) return CopyResult{*refused};
+  if (request.wait && request.direction == Direction::kDeviceToHost &&
+      Plain(request, kSmallDrainBytes)) {
+    // Into ordinary memory it returns when the bytes have arrived.
+    absl::Status status = CudaStatus(
+        driver_.MemcpyDtoHAsync(request.host, request.device,
+                                static_cast<size_t>(request.shape.bytes()),
+                                request.stream),
+        "cuMemcpyDtoHAsync");
+    if (!status.ok()) return status;
+    return CopyResult{CopyOutcome::kSync};
+  }
   const absl::StatusOr<const Context*> context = FindContextAndRing();
   if (!context.ok()) return context.status();
   if (*context == nullptr) return CopyResult{CopyOutcome::kNoRing};
   absl::StatusOr<StreamKey> key = KeyOf(request.stream, **context);
   if (!key.ok()) return key.status();
 
-  {
-    absl::MutexLock lock(&mutex_);
-    while (enqueueing_.contains(*key)) {
-      around_.parking->Await(
-          mutex_, "another thread enqueues on the stream",
-          [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-            return !enqueueing_.contains(*key);
-          },
-          kProbeNanos);
-    }
-    enqueueing_.insert(*key);
+  bool here = false;  // the stream has nothing to do before this copy
+  if (WaitsFirst(request)) {
+    if (absl::Status status = WaitUntilHere(request.stream); !status.ok())
+      return status;
+    here = true;
   }
-  const absl::Cleanup unlock_stream = [&] {
-    absl::MutexLock lock(&mutex_);
-    enqueueing_.erase(*key);
-  };
-  bool idle = false;
-  bool non_blocking = false;
+  absl::StatusOr<Begun> begun =
+      BeginCopy(request, **context, *std::move(key), here);
+  if (!begun.ok()) return begun.status();
+  return AwaitCopy(request, **context, *begun);
+}
+
+// A copy that the driver can be given as it is: the block is ordinary memory to
+// it, which it copies itself during the call.
+bool Engine::Plain(const CopyRequest& request, size_t most_bytes) const {
+  return options_.division.slot_bytes == 0 && request.shape.flat() &&
+         !request.array.has_value() && !request.fill.has_value() &&
+         request.shape.bytes() <= most_bytes;
+}
+
+// Cheaper than three operations of the stream and a mover.
+bool Engine::WaitsFirst(const CopyRequest& request) const {
+  return request.wait && request.direction == Direction::kHostToDevice &&
+         Plain(request, kIdleCopyBytes);
+}
+
+absl::Status Engine::WaitUntilHere(CUstream stream) const {
+  CUevent here = nullptr;
+  absl::Status status = CudaStatus(
+      driver_.EventCreate(&here, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  if (!status.ok()) return status;
+  status = CudaStatus(driver_.EventRecord(here, stream), "cuEventRecord");
+  if (status.ok())
+    status = CudaStatus(driver_.EventSynchronize(here), "cuEventSynchronize");
+  (void)driver_.EventDestroy(here);
+  return status;
+}
+
+absl::StatusOr<bool> Engine::IsHere(CUstream stream, bool* idle) const {
+  *idle = false;
   // The legacy stream is not asked: a query of it is illegal while a blocking
   // stream captures.
-  if (!IsLegacyStream(request.stream)) {
-    const CUresult code = driver_.StreamQuery(request.stream);
-    if (code != CUDA_ERROR_NOT_READY) {
-      if (absl::Status status = CudaStatus(code, "cuStreamQuery"); !status.ok())
-        return status;
-      idle = true;
-    }
-    if (idle && request.stream != CU_STREAM_PER_THREAD) {
-      unsigned flags = 0;
-      if (absl::Status status =
-              CudaStatus(driver_.StreamGetFlags(request.stream, &flags),
-                         "cuStreamGetFlags");
-          !status.ok()) {
-        return status;
-      }
-      non_blocking = (flags & CU_STREAM_NON_BLOCKING) != 0;
-    }
+  if (IsLegacyStream(stream)) return false;
+  const CUresult code = driver_.StreamQuery(stream);
+  if (code == CUDA_ERROR_NOT_READY) return false;
+  if (absl::Status status = CudaStatus(code, "cuStreamQuery"); !status.ok())
+    return status;
+  *idle = true;
+  // A blocking stream that is idle stands behind the legacy stream's work.
+  if (stream == CU_STREAM_PER_THREAD) return false;
+  unsigned flags = 0;
+  if (absl::Status status = CudaStatus(driver_.StreamGetFlags(stream, &flags),
+                                       "cuStreamGetFlags");
+      !status.ok()) {
+    return status;
   }
-  return CopyThroughRing(request, **context, *key, idle, non_blocking);
+  return (flags & CU_STREAM_NON_BLOCKING) != 0;
 }
 
 absl::StatusOr<StreamKey> Engine::KeyOf(CUstream stream,
@@ -544,11 +580,45 @@ absl::Status Engine::CheckArrayRange(
   return absl::OkStatus();
 }
 
-absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request,
-                                                   const Context& context,
-                                                   const StreamKey& key,
-                                                   bool idle,
-                                                   bool non_blocking) {
+// One thread at a time publishes and enqueues to a stream; none waits for it
+// meanwhile.
+absl::StatusOr<Engine::Begun> Engine::BeginCopy(const CopyRequest& request,
+                                                const Context& context,
+                                                const StreamKey& key,
+                                                bool here) {
+  {
+    const BriefLock lock(mutex_);
+    while (enqueueing_.contains(key)) {
+      around_.parking->Await(
+          mutex_, "another thread enqueues on the stream",
+          [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+            return !enqueueing_.contains(key);
+          },
+          kProbeNanos);
+    }
+    enqueueing_.insert(key);
+  }
+  const absl::Cleanup unlock_stream = [&] {
+    const BriefLock lock(mutex_);
+    enqueueing_.erase(key);
+  };
+  bool idle = here;
+  if (!here) {
+    const absl::StatusOr<bool> answer = IsHere(request.stream, &idle);
+    if (!answer.ok()) return answer.status();
+    here = *answer;
+  }
+  if (here && request.direction == Direction::kHostToDevice &&
+      Plain(request, kInlineBytes)) {
+    absl::Status status = CudaStatus(
+        driver_.MemcpyHtoDAsync(request.device, request.host,
+                                static_cast<size_t>(request.shape.bytes()),
+                                request.stream),
+        "cuMemcpyHtoDAsync");
+    if (!status.ok()) return status;
+    return Begun{.outcome = CopyOutcome::kIdle};
+  }
+
   TransferRequest wanted;
   wanted.direction = request.direction;
   wanted.host = static_cast<std::byte*>(request.host);
@@ -557,57 +627,31 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request,
   wanted.idle = idle;
   wanted.may_be_idle = IsLegacyStream(request.stream);
   // Writing during the call means waiting for the stream, reading does not.
-  const bool during_call = request.access == HostAccess::kDuringCall;
   const bool waits =
-      request.wait ||
-      (during_call && request.direction == Direction::kDeviceToHost);
-  wanted.waits = waits || during_call;
-  wanted.reads_early = request.access != HostAccess::kInStreamOrder;
+      request.wait || (request.access == HostAccess::kDuringCall &&
+                       request.direction == Direction::kDeviceToHost);
+  wanted.waits = waits || request.access == HostAccess::kDuringCall;
+  wanted.reads_early = request.access != HostAccess::kInStreamOrder || here;
   wanted.fill = request.fill;
   wanted.now_nanos = around_.parking->NowNanos();
-  wanted.prefilled = request.direction == Direction::kHostToDevice && idle &&
-                     non_blocking && bytes <= kIdleCopyBytes;
-  Core::Published published;
-  {
-    absl::MutexLock lock(&mutex_);
-    const auto ring_lost = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      return core_->ring() != context.ring->bytes();
-    };
-    if (ring_lost()) return RingWasLost();
-    published = core_->Publish(key, wanted);
-    if (published.transfer == nullptr && wanted.prefilled) {
-      wanted.prefilled = false;
-      published = core_->Publish(key, wanted);
-    }
-    while (published.refusal == Core::Refusal::kQueueFull &&
-           AwaitPlaces(key, published.places)) {
-      if (ring_lost()) return RingWasLost();
-      published = core_->Publish(key, wanted);
-    }
-    if (published.transfer != nullptr && !wanted.prefilled) {
-      // Large and not known to be held up: all movers are needed at once.
-      if (wanted.idle || wanted.may_be_idle || waits) {
-        std::atomic<bool>& expected =
-            request.direction == Direction::kHostToDevice ? expect_fill_
-                                                          : expect_drain_;
-        expected.store(bytes >= kManyMoversBytes, std::memory_order_relaxed);
-      }
-      published_.Signal();
-    }
+  wanted.prefilled = request.direction == Direction::kHostToDevice && here &&
+                     bytes <= kIdleCopyBytes;
+  const absl::StatusOr<Core::Published> published =
+      Publish(key, context, &wanted, waits);
+  if (!published.ok()) return published.status();
+  if (published->transfer == nullptr) {
+    return Begun{.outcome = published->refusal == Core::Refusal::kNoSlot
+                                ? CopyOutcome::kNoSlot
+                                : CopyOutcome::kTooDeep};
   }
-  if (published.transfer == nullptr) {
-    return CopyResult{published.refusal == Core::Refusal::kNoSlot
-                          ? CopyOutcome::kNoSlot
-                          : CopyOutcome::kTooDeep};
-  }
-  const std::shared_ptr<Transfer>& transfer = published.transfer;
+  const std::shared_ptr<Transfer>& transfer = published->transfer;
 
   Enqueued enqueued;
   if (wanted.prefilled) {
     std::byte* const slot = context.ring->bytes() + transfer->slots[0].offset;
     Fill(slot, *transfer, 0, static_cast<size_t>(bytes));
     {
-      absl::MutexLock lock(&mutex_);
+      const BriefLock lock(mutex_);
       core_->FinishPrefill(*transfer);
       published_.Signal();
     }
@@ -627,21 +671,81 @@ absl::StatusOr<CopyResult> Engine::CopyThroughRing(const CopyRequest& request,
   if (driver_.batches && (request.wait || !wanted.prefilled)) {
     Flush(request.stream);
   }
+  return Begun{.outcome = waits              ? CopyOutcome::kSync
+                          : wanted.prefilled ? CopyOutcome::kIdle
+                                             : CopyOutcome::kDeferred,
+               .transfer = transfer};
+}
 
-  CopyResult result;
-  result.outcome = waits              ? CopyOutcome::kSync
-                   : wanted.prefilled ? CopyOutcome::kIdle
-                                      : CopyOutcome::kDeferred;
-  if (waits) {
+absl::StatusOr<Core::Published> Engine::Publish(const StreamKey& key,
+                                                const Context& context,
+                                                TransferRequest* wanted,
+                                                bool waits) {
+  const uint64_t bytes = wanted->shape.bytes();
+  const bool in = wanted->direction == Direction::kHostToDevice;
+  Core::Published published;
+  bool wake = false;  // the movers
+  {
+    const BriefLock lock(mutex_);
+    const auto ring_lost = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return core_->ring() != context.ring->bytes();
+    };
+    if (ring_lost()) return RingWasLost();
+    published = core_->Publish(key, *wanted);
+    if (published.transfer == nullptr && wanted->prefilled) {
+      wanted->prefilled = false;
+      published = core_->Publish(key, *wanted);
+    }
+    while (published.refusal == Core::Refusal::kQueueFull &&
+           AwaitPlaces(key, published.places)) {
+      if (ring_lost()) return RingWasLost();
+      published = core_->Publish(key, *wanted);
+    }
+    if (published.transfer != nullptr && !wanted->prefilled) {
+      // Large and not known to be held up: all movers are needed at once. From
+      // their sleep it is faster from here than one after the other.
+      const bool all = bytes >= kManyMoversBytes &&
+                       (wanted->idle || wanted->may_be_idle || waits);
+      wake = all && nothing_outstanding_.load(std::memory_order_relaxed);
+      nothing_outstanding_.store(false, std::memory_order_relaxed);
+      if (all && !wake) {
+        (in ? expect_fill_ : expect_drain_)
+            .store(true, std::memory_order_relaxed);
+      }
+      published_.Signal();
+    }
+  }
+  if (wake) {
+    WakeFollowers(Core::Work::kAll);
+    if (in) WakeFollowers(Core::Work::kFill);
+  }
+  return published;
+}
+
+absl::StatusOr<CopyResult> Engine::AwaitCopy(const CopyRequest& request,
+                                             const Context& context,
+                                             const Begun& begun) {
+  CopyResult result{begun.outcome};
+  if (begun.transfer == nullptr) {
+    if (begun.outcome == CopyOutcome::kIdle && request.wait) {
+      // The driver has read the source, and that may be all.
+      result.outcome = CopyOutcome::kSync;
+      absl::Status status = CudaStatus(
+          driver_.StreamSynchronize(request.stream), "cuStreamSynchronize");
+      if (!status.ok()) return status;
+    }
+    return result;
+  }
+  if (begun.outcome == CopyOutcome::kSync) {
     const absl::Status status =
-        WaitFor(transfer, context,
+        WaitFor(begun.transfer, context,
                 [](const Transfer& sought) { return sought.retired; });
     if (!status.ok()) return status;
-    absl::MutexLock lock(&mutex_);
-    result.slot_wait_nanos = transfer->slot_wait_nanos;
-  } else if (during_call) {
+    const BriefLock lock(mutex_);
+    result.slot_wait_nanos = begun.transfer->slot_wait_nanos;
+  } else if (request.access == HostAccess::kDuringCall) {
     const absl::Status status =
-        WaitFor(transfer, context,
+        WaitFor(begun.transfer, context,
                 [](const Transfer& sought) { return sought.SourceRead(); });
     if (!status.ok()) return status;
   }
@@ -678,21 +782,31 @@ bool Engine::AwaitPlaces(const StreamKey& key, size_t places) {
 // The way of the data, host to device: the stream says that it got here
 // (ready); a mover fills the slot of chunk c and permits it; the stream, which
 // waited for that, copies slot to device and says so (done), which frees the
-// slot. Device to host: a mover permits chunk c when its slot is free; the
-// stream copies device to slot and says so (done); a mover drains the slot and
-// says so (drained), for which the stream waits at the end.
+// slot. Device to host: a mover permits chunk c when its slot is free, unless
+// it was from the start; the stream copies device to slot and says so (done); a
+// mover drains the slot and says so (drained), for which the stream waits at
+// the end.
 Engine::Enqueued Engine::EnqueueDeferred(const CopyRequest& request,
                                          const Context& context,
                                          const Transfer& transfer) const {
   const CUdeviceptr line = context.flags + transfer.line * sizeof(FlagLine);
-  CUstreamBatchMemOpParams operations[2] = {
-      WriteOperation(line + kReadyOffset, transfer.number)};
+  CUstreamBatchMemOpParams operations[2];
+  unsigned count = 0;
+  // Nobody needs to know that the stream got to what waits for no permission.
+  if (transfer.unasked < transfer.chunks) {
+    operations[count++] = WriteOperation(line + kReadyOffset, transfer.number);
+  }
   for (uint32_t chunk = 0; chunk < transfer.chunks; ++chunk) {
-    operations[1] =
-        WaitOperation(line + kPermittedOffset, transfer.ChunkSequence(chunk));
-    CUresult code = driver_.StreamBatchMemOp(request.stream, 2, operations, 0);
-    if (code != CUDA_SUCCESS) {
-      return Enqueued{CudaStatus(code, "cuStreamBatchMemOp"), chunk};
+    if (chunk >= transfer.unasked) {
+      operations[count++] =
+          WaitOperation(line + kPermittedOffset, transfer.ChunkSequence(chunk));
+    }
+    if (count > 0) {
+      const CUresult code =
+          driver_.StreamBatchMemOp(request.stream, count, operations, 0);
+      if (code != CUDA_SUCCESS) {
+        return Enqueued{CudaStatus(code, "cuStreamBatchMemOp"), chunk};
+      }
     }
     if (absl::Status status = CopySlot(request, context, transfer, chunk);
         !status.ok()) {
@@ -700,13 +814,14 @@ Engine::Enqueued Engine::EnqueueDeferred(const CopyRequest& request,
     }
     operations[0] =
         WriteOperation(line + kDoneOffset, transfer.ChunkSequence(chunk));
+    count = 1;
   }
-  const bool drains = request.direction == Direction::kDeviceToHost;
-  if (drains)
-    operations[1] =
+  if (request.direction == Direction::kDeviceToHost) {
+    operations[count++] =
         WaitOperation(line + kDrainedOffset, transfer.LastSequence());
+  }
   const CUresult code =
-      driver_.StreamBatchMemOp(request.stream, drains ? 2 : 1, operations, 0);
+      driver_.StreamBatchMemOp(request.stream, count, operations, 0);
   if (code != CUDA_SUCCESS) {
     return Enqueued{CudaStatus(code, "cuStreamBatchMemOp"), transfer.chunks};
   }
@@ -767,14 +882,14 @@ void Engine::Flush(CUstream stream) const { (void)driver_.StreamQuery(stream); }
 void Engine::EndEarly(const CopyRequest& request, const Context& context,
                       Transfer& transfer, uint32_t chunks) {
   {
-    absl::MutexLock lock(&mutex_);
+    const BriefLock lock(mutex_);
     core_->CutShort(transfer, chunks);
   }
   const CUdeviceptr line = context.flags + transfer.line * sizeof(FlagLine);
   const CUresult code = driver_.StreamWriteValue32(
       request.stream, line + kDoneOffset, transfer.LastSequence(),
       CU_STREAM_WRITE_VALUE_DEFAULT);
-  absl::MutexLock lock(&mutex_);
+  const BriefLock lock(mutex_);
   if (code != CUDA_SUCCESS) core_->Lose(transfer);
   while (transfer.moves_in_progress > 0) {
     around_.parking->Await(
@@ -793,7 +908,7 @@ absl::Status Engine::WaitFor(const std::shared_ptr<Transfer>& transfer,
   for (;;) {
     Move move;
     {
-      absl::MutexLock lock(&mutex_);
+      const BriefLock lock(mutex_);
       if (transfer->retired || over(*transfer)) {
         core_->Observe(around_.parking->NowNanos());
         return absl::OkStatus();
@@ -840,7 +955,7 @@ absl::Status Engine::Probe(const Context& context) {
       status = CudaStatus(code, "the context of a copy in flight");
     }
   }
-  absl::MutexLock lock(&mutex_);
+  const BriefLock lock(mutex_);
   core_->LoseContext(&context);
   return status;
 }
@@ -850,7 +965,7 @@ void Engine::WaitForHost(const void* begin, size_t bytes) {
   const auto* const first = static_cast<const std::byte*>(begin);
   for (;;) {
     {
-      absl::MutexLock lock(&mutex_);
+      const BriefLock lock(mutex_);
       if (core_ == nullptr || !core_->TouchesHost(first, first + bytes)) return;
       if (around_.parking->Await(
               mutex_, "copies of a block that is being freed",
@@ -914,43 +1029,56 @@ void Engine::CarryOut(const Move& move) const {
 }
 
 void Engine::FinishMove(const Move& move) {
-  absl::MutexLock lock(&mutex_);
+  const BriefLock lock(mutex_);
   core_->Finish(move);
 }
 
-void Engine::WakeFollowers(Core::Work work) {
+void Engine::WakeFollowers(Core::Work work, uint64_t movers) {
   std::atomic<uint32_t>& epoch = EpochOf(work);
   epoch.fetch_add(1, std::memory_order_release);
-  epoch.notify_all();
+  if (movers > kManyMovers) {
+    epoch.notify_all();
+    return;
+  }
+  for (uint64_t i = 0; i < movers; ++i) epoch.notify_one();
 }
 
 bool Engine::TakeMove(Core::Work work, Move* move) {
-  absl::MutexLock lock(&mutex_);
+  const BriefLock lock(mutex_);
   return core_ != nullptr &&
          core_->Take(os::MonotonicNanos(), nullptr, work, move);
 }
 
 void Engine::MoverBody() {
+  bool polls = false;
   while (!movers_->stopping()) {
     Move move;
-    bool taken = TakeMove(Core::Work::kAll, &move);
-    if (!taken && !polling_.exchange(true, std::memory_order_acq_rel)) {
-      bool more = false;
-      bool fill = false;
+    bool taken = !polls && TakeMove(Core::Work::kAll, &move);
+    if (!taken && !polls) polls = FollowPoller(Core::Work::kAll);
+    if (polls) {
       taken = PollForMove(&move);
+      polls = false;
       polling_.store(false, std::memory_order_release);
-      if (taken) {
-        absl::MutexLock lock(&mutex_);
-        more = core_->CanTake(Core::Work::kAll);
-        fill = more && core_->CanTake(Core::Work::kFill);
-      }
-      if (more) WakeFollowers(Core::Work::kAll);
-      if (fill) WakeFollowers(Core::Work::kFill);
-    } else if (!taken) {
-      FollowPoller(Core::Work::kAll);
+      if (taken) WakeForMore(move);
     }
     if (taken) MakeMove(move);
   }
+  if (polls) polling_.store(false, std::memory_order_release);
+}
+
+// As many as what is left keeps busy, with luck.
+void Engine::WakeForMore(const Move& move) {
+  constexpr uint64_t kBytesPerMover = uint64_t{128} << 10;
+  bool more = false;
+  bool fill = false;
+  {
+    const BriefLock lock(mutex_);
+    more = core_->CanTake(Core::Work::kAll);
+    fill = more && core_->CanTake(Core::Work::kFill);
+  }
+  const uint64_t movers = move.transfer->bytes / kBytesPerMover;
+  if (more) WakeFollowers(Core::Work::kAll, movers);
+  if (fill && movers > kManyMovers) WakeFollowers(Core::Work::kFill, movers);
 }
 
 // A mover beyond those that drain: more of them would only take time from the
@@ -961,7 +1089,7 @@ void Engine::FillerBody() {
     if (TakeMove(Core::Work::kFill, &move)) {
       MakeMove(move);
     } else {
-      FollowPoller(Core::Work::kFill);
+      (void)FollowPoller(Core::Work::kFill);
     }
   }
 }
@@ -985,7 +1113,7 @@ bool Engine::PollForMove(Move* move) {
     bool idle = false;
     bool awake = false;  // for a graph that may be launched again at once
     {
-      absl::MutexLock lock(&mutex_);
+      const BriefLock lock(mutex_);
       // Also where nothing is known to be outstanding: a graph may run.
       if (core_ != nullptr && core_->Take(os::MonotonicNanos(), nullptr, move))
         return true;
@@ -1016,7 +1144,7 @@ bool Engine::PollForMove(Move* move) {
 bool Engine::WaitForPublished() {
   bool timed_out = false;
   bool graphs = false;
-  absl::MutexLock lock(&mutex_);
+  const BriefLock lock(mutex_);
   while (!graphs && !movers_->stopping() &&
          (core_ == nullptr || core_->idle())) {
     graphs = core_ != nullptr && core_->graphs().copies() > 0;
@@ -1032,21 +1160,27 @@ bool Engine::WaitForPublished() {
 }
 
 // The others spin for a while on a word that the polling one raises, then sleep
-// until it does.
-void Engine::FollowPoller(Core::Work work) {
+// until it does. True for one that is to poll from now on: the polling one has
+// something to move.
+bool Engine::FollowPoller(Core::Work work) {
   const std::atomic<uint32_t>& epoch = EpochOf(work);
   const uint32_t seen = epoch.load(std::memory_order_acquire);
-  const bool polls = work == Core::Work::kAll;
+  const bool may_poll = work == Core::Work::kAll;
   const uint64_t since = os::MonotonicNanos();
   while (os::MonotonicNanos() - since < kSpinNanos) {
-    if (epoch.load(std::memory_order_acquire) != seen || movers_->stopping() ||
-        (polls && !polling_.load(std::memory_order_acquire))) {
-      return;
+    // Only one tries, so that not all of them go for the lock.
+    if (may_poll && !polling_.load(std::memory_order_acquire) &&
+        !polling_.exchange(true, std::memory_order_acq_rel)) {
+      return true;
+    }
+    if (epoch.load(std::memory_order_acquire) != seen || movers_->stopping()) {
+      return false;
     }
     if (nothing_outstanding_.load(std::memory_order_relaxed)) break;
     for (int i = 0; i < 32; ++i) os::CpuPause();
   }
   if (!movers_->stopping()) epoch.wait(seen, std::memory_order_acquire);
+  return false;
 }
 
 // --- Looking
@@ -1063,12 +1197,12 @@ size_t Engine::pinned_bytes() const {
 }
 
 size_t Engine::quarantined_bytes() const {
-  absl::MutexLock lock(&mutex_);
+  const BriefLock lock(mutex_);
   return core_ == nullptr ? 0 : core_->quarantined_bytes();
 }
 
 size_t Engine::outstanding() const {
-  absl::MutexLock lock(&mutex_);
+  const BriefLock lock(mutex_);
   return core_ == nullptr ? 0 : core_->outstanding();
 }
 
@@ -1078,18 +1212,18 @@ void Engine::AbandonAfterFork() {
 }
 
 bool Engine::CanStep() const {
-  absl::MutexLock lock(&mutex_);
+  const BriefLock lock(mutex_);
   return core_ != nullptr && core_->CanProgress();
 }
 
 bool Engine::StepTake(Move* move) {
-  absl::MutexLock lock(&mutex_);
+  const BriefLock lock(mutex_);
   return core_ != nullptr &&
          core_->Take(around_.parking->NowNanos(), nullptr, move);
 }
 
 void Engine::CheckInvariants() const {
-  absl::MutexLock lock(&mutex_);
+  const BriefLock lock(mutex_);
   if (core_ != nullptr) core_->CheckInvariants();
 }
 

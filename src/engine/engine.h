@@ -154,6 +154,12 @@ class Engine {
   // Copies that executable graphs hold slots for, replayed or not.
   [[nodiscard]] size_t graph_copies() const;
 
+  // Waits until the stream, of the current context, has done all that was
+  // enqueued before. Synchronizing with it would not do: one that is idle
+  // stands behind the legacy stream's work, or the legacy one behind others',
+  // only from the next operation on.
+  [[nodiscard]] absl::Status WaitUntilHere(CUstream stream) const;
+
   // Waits until no transfer from or to [begin, begin + bytes) is outstanding.
   // Transfers of a lost context are not waited for.
   void WaitForHost(const void* begin, size_t bytes);
@@ -249,10 +255,27 @@ class Engine {
   absl::StatusOr<StreamKey> KeyOf(CUstream stream,
                                   const Context& context) const;
   absl::StatusOr<CopyResult> CopyInContext(const CopyRequest& request);
-  absl::StatusOr<CopyResult> CopyThroughRing(const CopyRequest& request,
-                                             const Context& context,
-                                             const StreamKey& key, bool idle,
-                                             bool non_blocking);
+  bool Plain(const CopyRequest& request, size_t most_bytes) const;
+  bool WaitsFirst(const CopyRequest& request) const;
+  // Whether a copy enqueued now is at once reached by the stream, as far as it
+  // can be asked; and whether the stream has nothing of its own to do.
+  absl::StatusOr<bool> IsHere(CUstream stream, bool* idle) const;
+  // A copy that is enqueued: through the ring, or (without a transfer) by the
+  // driver alone. Or refused.
+  struct Begun {
+    CopyOutcome outcome = CopyOutcome::kDeferred;
+    std::shared_ptr<Transfer> transfer = nullptr;
+  };
+  absl::StatusOr<Begun> BeginCopy(const CopyRequest& request,
+                                  const Context& context, const StreamKey& key,
+                                  bool here);
+  absl::StatusOr<Core::Published> Publish(const StreamKey& key,
+                                          const Context& context,
+                                          TransferRequest* wanted, bool waits);
+  // Waits as far as the request says.
+  absl::StatusOr<CopyResult> AwaitCopy(const CopyRequest& request,
+                                       const Context& context,
+                                       const Begun& begun);
   // Waits until the stream's queue has room for `places` more, as long as the
   // stream moves on. False where it does not.
   bool AwaitPlaces(const StreamKey& key, size_t places)
@@ -287,8 +310,10 @@ class Engine {
   void FillerBody();
   bool PollForMove(Move* move);
   bool WaitForPublished();
-  void FollowPoller(Core::Work work);
-  void WakeFollowers(Core::Work work);
+  bool FollowPoller(Core::Work work);
+  void WakeForMore(const Move& move);
+  // At least so many of those that sleep.
+  void WakeFollowers(Core::Work work, uint64_t movers = UINT64_MAX);
   std::atomic<uint32_t>& EpochOf(Core::Work work) {
     return work == Core::Work::kFill ? fill_epoch_ : work_epoch_;
   }

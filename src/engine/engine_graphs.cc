@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "src/driver/status.h"
+#include "src/engine/brief_lock.h"
 #include "src/engine/engine.h"
 #include "src/engine/graph_nodes.h"
 
@@ -27,12 +28,12 @@ struct Engine::GraphLease {
 };
 
 void Engine::GraphLeases::EngineIsGone() {
-  absl::MutexLock lock(&mutex_);
+  const BriefLock lock(mutex_);
   engine_ = nullptr;
 }
 
 void Engine::GraphLeases::Return(const GraphLease& lease) {
-  absl::MutexLock lock(&mutex_);
+  const BriefLock lock(mutex_);
   if (engine_ != nullptr) engine_->ReturnGraph(lease);
 }
 
@@ -46,7 +47,7 @@ void CUDA_CB Engine::ReturnLease(void* data) {
 
 void Engine::ReturnGraph(const GraphLease& lease) {
   if (abandoned_.load(std::memory_order_acquire)) return;
-  absl::MutexLock lock(&mutex_);
+  const BriefLock lock(mutex_);
   // A ring that was lost has lost its copies.
   if (core_ == nullptr || core_->ring() != lease.ring) return;
   for (const std::shared_ptr<GraphCopy>& copy : lease.copies)
@@ -195,7 +196,7 @@ absl::StatusOr<std::shared_ptr<GraphCopy>> Engine::AddGraphCopy(
     }
     if (owner != context.handle) return nullptr;
   }
-  absl::MutexLock lock(&mutex_);
+  const BriefLock lock(mutex_);
   if (core_ == nullptr || core_->ring() != context.ring->bytes())
     return nullptr;
   std::shared_ptr<GraphCopy> copy =
@@ -209,7 +210,7 @@ absl::StatusOr<std::shared_ptr<GraphCopy>> Engine::AddGraphCopy(
 }
 
 void Engine::ExpectReplay(const GraphLease& lease) {
-  absl::MutexLock lock(&mutex_);
+  const BriefLock lock(mutex_);
   if (core_ == nullptr || core_->ring() != lease.ring) return;
   for (const std::shared_ptr<GraphCopy>& copy : lease.copies)
     core_->graphs().Expect(*copy);
@@ -217,7 +218,7 @@ void Engine::ExpectReplay(const GraphLease& lease) {
 }
 
 void Engine::ForgetReplay(const GraphLease& lease) {
-  absl::MutexLock lock(&mutex_);
+  const BriefLock lock(mutex_);
   if (core_ == nullptr || core_->ring() != lease.ring) return;
   for (const std::shared_ptr<GraphCopy>& copy : lease.copies)
     core_->graphs().ForgetExpected(*copy);
@@ -228,7 +229,7 @@ void Engine::SeverHost(const void* begin, size_t bytes) {
   if (abandoned_.load(std::memory_order_acquire)) return;
   const auto* const first = static_cast<const std::byte*>(begin);
   {
-    absl::MutexLock lock(&mutex_);
+    const BriefLock lock(mutex_);
     if (core_ == nullptr) return;
     core_->graphs().Sever(first, first + bytes);
   }
@@ -237,7 +238,7 @@ void Engine::SeverHost(const void* begin, size_t bytes) {
 }
 
 size_t Engine::graph_copies() const {
-  absl::MutexLock lock(&mutex_);
+  const BriefLock lock(mutex_);
   return core_ == nullptr ? 0 : core_->graphs().copies();
 }
 

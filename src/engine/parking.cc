@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/engine/brief_lock.h"
 #include "src/os/threads.h"
 
 namespace pinring {
@@ -27,7 +28,7 @@ bool ThreadParking::Await(absl::Mutex& mutex, const char* /*why*/,
     } else {
       os::SleepMicros(std::min(kSleepMicros, (max_nanos - waited) / 1000 + 1));
     }
-    mutex.Lock();
+    LockBriefly(mutex);
     waited = os::MonotonicNanos() - begin;
   }
   return ready();

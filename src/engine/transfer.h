@@ -66,6 +66,9 @@ struct Transfer {
   std::vector<SlotUse> previous;  // who used slots[i] before this transfer
   bool prefilled = false;  // the caller fills the only chunk itself, before it
                            // enqueues the copy
+  // Device to host: so many chunks find their slots free, whenever the stream
+  // gets there, and wait for no permission.
+  uint32_t unasked = 0;
   bool reads_early = false;  // host to device: slots may be filled before the
                              // stream gets here
   bool replayed = false;     // of an executable graph (graph_core.h)

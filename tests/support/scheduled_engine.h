@@ -180,19 +180,22 @@ class EngineBench {
   // ResourceExhausted where the ring had no room.
   absl::Status Copy(Direction direction, std::vector<std::byte>& host,
                     CUdeviceptr device, CUstream stream,
-                    HostAccess access = HostAccess::kInStreamOrder) {
+                    HostAccess access = HostAccess::kInStreamOrder,
+                    bool wait = false) {
     return CopyShape(direction, host, device, Shape::Flat(host.size()), stream,
-                     access);
+                     access, wait);
   }
   absl::Status CopyShape(Direction direction, std::vector<std::byte>& host,
                          CUdeviceptr device, const Shape& shape,
                          CUstream stream,
-                         HostAccess access = HostAccess::kInStreamOrder) {
+                         HostAccess access = HostAccess::kInStreamOrder,
+                         bool wait = false) {
     return Outcome(engine_->Copy({.direction = direction,
                                   .host = host.data(),
                                   .device = device,
                                   .shape = shape,
                                   .stream = stream,
+                                  .wait = wait,
                                   .access = access}));
   }
   // Writes `value` to the bytes of the shape.
