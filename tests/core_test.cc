@@ -370,6 +370,60 @@ TEST_F(CoreTest, AStreamWhoseTransfersAreOverStartsAfresh) {
   core_->CheckInvariants();
 }
 
+// A chunk to the host whose slot is free asks nobody; one whose slot is still
+// being drained does, and one that uses a slot a second time.
+TEST_F(CoreTest, OnlyFreeSlotsNeedNoPermission) {
+  Make(Options(2, 4));
+  std::vector<std::byte> first(2 * kChunk), second(kChunk), third(3 * kChunk);
+  const auto a = Publish(1, Direction::kDeviceToHost, first);
+  ASSERT_NE(a, nullptr);
+  EXPECT_EQ(a->unasked, 2u);
+  const auto b = Publish(1, Direction::kDeviceToHost, second);
+  ASSERT_NE(b, nullptr);
+  EXPECT_EQ(b->unasked, 0u) << "the slot is in use until a is drained";
+  const auto c = Publish(2, Direction::kDeviceToHost, third);
+  ASSERT_NE(c, nullptr);
+  EXPECT_EQ(c->unasked, 2u) << "its third chunk waits for the first's slot";
+}
+
+// And a transfer that ended early leaves a slot that is not drained yet.
+TEST_F(CoreTest, WhatEndedEarlyHoldsItsSlotsUntilTheyAreDrained) {
+  Make(Options(1, 2));
+  std::vector<std::byte> first(2 * kChunk), second(kChunk);
+  const auto a = Publish(1, Direction::kDeviceToHost, first);
+  ASSERT_NE(a, nullptr);
+  core_->CutShort(*a, 1);
+  flags_[a->line].done = a->LastSequence();
+  Move move;
+  ASSERT_TRUE(core_->Take(0, nullptr, &move));
+  const auto b = Publish(1, Direction::kDeviceToHost, second);
+  ASSERT_NE(b, nullptr);
+  EXPECT_EQ(b->unasked, 0u);
+  CarryOut(move);
+  core_->Finish(move);
+}
+
+TEST_F(CoreTest, OnlyWhatFitsItsSlotsIsDriven) {
+  Make(Options(2, 4));
+  std::vector<std::byte> fits(2 * kChunk), longer(3 * kChunk);
+  TransferRequest request;
+  request.idle = true;
+  request.reads_early = true;
+  request.driven = true;
+  request.host = fits.data();
+  request.shape = Shape::Flat(fits.size());
+  const auto a = core_->Publish(StreamKey{this, 1}, request).transfer;
+  ASSERT_NE(a, nullptr);
+  EXPECT_TRUE(a->driven);
+  EXPECT_GT(MoveAll(), 0) << "movers help before the stream says anything";
+  EXPECT_EQ(a->permitted, 2u);
+  request.host = longer.data();
+  request.shape = Shape::Flat(longer.size());
+  const auto b = core_->Publish(StreamKey{this, 2}, request).transfer;
+  ASSERT_NE(b, nullptr);
+  EXPECT_FALSE(b->driven);
+}
+
 TEST_F(CoreTest, AFillNeedsNoSlotAndTakesItsTurn) {
   Make(Options(1, 1));
   std::vector<std::byte> there = Random(100);  // two chunks

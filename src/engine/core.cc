@@ -52,9 +52,9 @@ bool Suits(const Transfer& transfer, Core::Work work) {
          transfer.direction == Direction::kHostToDevice;
 }
 
-size_t Places(const TransferRequest& request, uint64_t chunks) {
-  if (request.fill.has_value()) return 1;
-  return static_cast<size_t>(request.prefilled ? 2 : 2 * chunks + 1);
+size_t Places(bool fill, bool driven, uint64_t chunks) {
+  if (fill) return 1;
+  return static_cast<size_t>(driven ? chunks + 1 : 2 * chunks + 1);
 }
 
 }  // namespace
@@ -94,16 +94,15 @@ Core::Published Core::Publish(const StreamKey& stream,
     if (group == nullptr) return give_up(Refusal::kNoSlot);
     cut = CutIntoChunks(request.shape, ChunkBytesFor(*group, bytes));
     // What may be held up needs its places in the driver's queue more.
-    if (request.idle || request.waits) {
+    if ((request.idle || request.waits) && !request.driven) {
       TaperCut(request.shape, options_.smallest_chunk_bytes,
                request.direction == Direction::kDeviceToHost, &cut);
     }
   }
   const uint64_t chunks = cut.chunks;
-  if (request.prefilled && (chunks != 1 || !UseOver(group->last[group->next])))
-    return give_up(Refusal::kNoSlot);
   if (chunks > (uint64_t{1} << 30)) return give_up(Refusal::kTooDeep);
-  const size_t places = Places(request, chunks);
+  const size_t places =
+      Places(request.fill.has_value(), request.driven, chunks);
   if (!request.idle && !request.waits) {
     if (places > kQueuePlaces ||
         (options_.division.slot_bytes == 0 && chunks > MaxChunks(streams))) {
@@ -123,24 +122,23 @@ Core::Published Core::Publish(const StreamKey& stream,
   transfer->chunks = static_cast<uint32_t>(chunks);
   transfer->end = transfer->chunks;
   transfer->context = stream.context;
-  transfer->prefilled = request.prefilled;
   transfer->reads_early = early;
   transfer->fill = request.fill;
-  transfer->places = places;
   transfer->line = owner->line;
   Line& line = lines_[owner->line];
   transfer->number = ++line.transfers;
   transfer->first = line.chunks;
   line.chunks += transfer->chunks;
   if (group != nullptr) {
-    AssignSlots(*owner, *group, *transfer);
+    AssignSlots(*owner, *group, request.driven, *transfer);
   } else {
     transfer->moved.assign(1, 0);
   }
 
   owner->queue.push_back(transfer);
   owner->early += transfer->reads_early ? 1 : 0;
-  owner->places += places;
+  transfer->places = Places(request.fill.has_value(), transfer->driven, chunks);
+  owner->places += transfer->places;
   if (fresh != nullptr) {
     free_lines_.pop_back();
     line_owners_[owner->line] = owner;
@@ -203,7 +201,8 @@ size_t Core::NoteCrowd(size_t streams, uint64_t now_nanos) {
   return crowd_;
 }
 
-void Core::AssignSlots(Owner& owner, Group& group, Transfer& transfer) {
+void Core::AssignSlots(Owner& owner, Group& group, bool driven,
+                       Transfer& transfer) {
   const size_t slots = std::min<size_t>(group.slots.size(), transfer.chunks);
   transfer.moved.assign(slots, 0);
   for (size_t i = 0; i < slots; ++i) {
@@ -215,11 +214,15 @@ void Core::AssignSlots(Owner& owner, Group& group, Transfer& transfer) {
     group.last[index] = SlotUse{true, transfer.direction, transfer.line,
                                 transfer.ChunkSequence(last_chunk)};
   }
-  if (transfer.direction == Direction::kDeviceToHost &&
-      !options_.share_slots_for_test &&
+  if (!options_.share_slots_for_test &&
       std::all_of(transfer.previous.begin(), transfer.previous.end(),
                   [this](const SlotUse& use) { return UseOver(use); })) {
-    transfer.unasked = static_cast<uint32_t>(slots);
+    if (transfer.direction == Direction::kDeviceToHost) {
+      transfer.unasked = static_cast<uint32_t>(slots);
+    } else {
+      transfer.driven =
+          driven && transfer.reads_early && slots == transfer.chunks;
+    }
   }
   group.next =
       (group.next + transfer.chunks % group.slots.size()) % group.slots.size();
@@ -319,21 +322,6 @@ void Core::NoteStandstill(const StreamKey& stream) {
 bool Core::StandsStill(const StreamKey& stream) const {
   const Owner* const owner = FindOwner(stream);
   return owner != nullptr && owner->standstill == ChunksDone(stream);
-}
-
-void Core::FinishPrefill(Transfer& transfer) {
-  Owner* const owner = OwnerOf(transfer);
-  if (owner == nullptr) return;
-  transfer.permitted = 1;
-  transfer.claim_chunk = 1;
-  // Nothing on the stream waits for it, but the line's numbers go on from here.
-  flags_[transfer.line].permitted.store(transfer.LastSequence(),
-                                        std::memory_order_release);
-  while (owner->permit_at < owner->queue.size() &&
-         owner->queue[owner->permit_at]->permitted >=
-             owner->queue[owner->permit_at]->end) {
-    ++owner->permit_at;
-  }
 }
 
 void Core::CutShort(Transfer& transfer, uint32_t enqueued_chunks) {
@@ -568,9 +556,7 @@ void Core::Inherit(Core& other) {
 // ---------------------------------------------------------------------------------------------------------
 
 bool Core::Claimable(const Transfer& transfer) const {
-  if (transfer.lost || transfer.claim_chunk >= transfer.end ||
-      transfer.prefilled)
-    return false;
+  if (transfer.lost || transfer.claim_chunk >= transfer.end) return false;
   if (transfer.direction == Direction::kHostToDevice) {
     return (transfer.reads_early || Reached(transfer.line, transfer.number)) &&
            SlotFree(transfer, transfer.claim_chunk);

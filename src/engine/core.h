@@ -15,6 +15,7 @@
 //  * Chunks of a line are permitted in their order, whatever was filled first.
 //  * A device-to-host chunk whose slot is free already when its transfer is
 //  published needs no permission.
+//  * Nor does one that the caller enqueues only when its slot is filled.
 //  * Filling host memory with a value takes no slots, and its place in the line
 //  as every other transfer.
 //  * Counters only grow and belong to the line. A transfer's numbers are fixed
@@ -71,10 +72,10 @@ struct TransferRequest {
   bool idle = false;  // see Demand
   bool may_be_idle = false;
   bool waits = false;
-  uint64_t now_nanos = 0;    // on any clock, or none
-  bool prefilled = false;    // only for one chunk on an idle stream; refused
-                             // (kNoSlot) where it would need two
-  bool reads_early = false;  // see Transfer
+  uint64_t now_nanos = 0;  // on any clock, or none
+  bool driven = false;     // see Transfer; only where reads_early. Not granted
+                           // where a slot would have to be used twice
+  bool reads_early = false;                          // see Transfer
   std::optional<unsigned char> fill = std::nullopt;  // see Transfer
 };
 
@@ -122,8 +123,6 @@ class Core {
   // The stream was seen to stand still; whether it still stands where it did.
   void NoteStandstill(const StreamKey& stream);
   [[nodiscard]] bool StandsStill(const StreamKey& stream) const;
-  // The caller has filled the chunk of a prefilled transfer.
-  void FinishPrefill(Transfer& transfer);
   // A driver call failed after `enqueued_chunks` copies were accepted: the
   // transfer ends with them. Called before the write that says so (done = last)
   // is enqueued. The caller then waits until moves_in_progress is 0 before it
@@ -224,7 +223,7 @@ class Core {
   bool AddShare(Owner& owner, const TransferRequest& request, bool early,
                 size_t streams);
   size_t ChunkBytesFor(const Group& group, uint64_t bytes) const;
-  void AssignSlots(Owner& owner, Group& group, Transfer& transfer);
+  void AssignSlots(Owner& owner, Group& group, bool driven, Transfer& transfer);
   void RestoreSlots(Group& group, const Transfer& transfer);
   bool SlotFree(const Transfer& transfer, uint32_t chunk) const;
   bool UseOver(const SlotUse& use) const;

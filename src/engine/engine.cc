@@ -19,9 +19,11 @@
 namespace pinring {
 namespace {
 
-// Host-to-device copies up to this size are filled by the caller where the
-// stream is idle.
-constexpr size_t kIdleCopyBytes = size_t{128} << 10;
+// Host-to-device copies up to this size are filled during the call where the
+// stream is idle: a stream that waits for a flag looks for it ever less often.
+constexpr size_t kDrivenBytes = size_t{2} << 20;
+// The movers' help comes too late where no more than this is to be moved.
+constexpr size_t kAloneBytes = size_t{128} << 10;
 // And up to these sizes the driver copies ordinary memory itself as fast as the
 // ring could (H200: 16 KiB in 7 us, 64 KiB out in 21 us).
 constexpr size_t kInlineBytes = size_t{16} << 10;
@@ -35,8 +37,10 @@ constexpr uint64_t kProbeNanos = 2'000'000;
 // up takes a good part of that time.
 constexpr uint64_t kSpinNanos = 500'000;
 constexpr uint64_t kPollSleepMicros = 50;
-// Copies of this size keep more than one mover busy.
+// Copies of this size keep many movers busy, and of that size also those that
+// only fill.
 constexpr uint64_t kManyMoversBytes = uint64_t{1} << 20;
+constexpr uint64_t kFillersBytes = uint64_t{4} << 20;
 // More than so many are woken all at once.
 constexpr uint64_t kManyMovers = 6;
 // So long after the last piece of such a copy the movers stay awake for the
@@ -447,7 +451,7 @@ bool Engine::Plain(const CopyRequest& request, size_t most_bytes) const {
 // Cheaper than three operations of the stream and a mover.
 bool Engine::WaitsFirst(const CopyRequest& request) const {
   return request.wait && request.direction == Direction::kHostToDevice &&
-         Plain(request, kIdleCopyBytes);
+         Plain(request, kDrivenBytes);
 }
 
 absl::Status Engine::WaitUntilHere(CUstream stream) const {
@@ -634,10 +638,10 @@ absl::StatusOr<Engine::Begun> Engine::BeginCopy(const CopyRequest& request,
   wanted.reads_early = request.access != HostAccess::kInStreamOrder || here;
   wanted.fill = request.fill;
   wanted.now_nanos = around_.parking->NowNanos();
-  wanted.prefilled = request.direction == Direction::kHostToDevice && here &&
-                     bytes <= kIdleCopyBytes;
+  wanted.driven = request.direction == Direction::kHostToDevice && here &&
+                  bytes <= kDrivenBytes;
   const absl::StatusOr<Core::Published> published =
-      Publish(key, context, &wanted, waits);
+      Publish(key, context, wanted, waits);
   if (!published.ok()) return published.status();
   if (published->transfer == nullptr) {
     return Begun{.outcome = published->refusal == Core::Refusal::kNoSlot
@@ -646,43 +650,33 @@ absl::StatusOr<Engine::Begun> Engine::BeginCopy(const CopyRequest& request,
   }
   const std::shared_ptr<Transfer>& transfer = published->transfer;
 
-  Enqueued enqueued;
-  if (wanted.prefilled) {
-    std::byte* const slot = context.ring->bytes() + transfer->slots[0].offset;
-    Fill(slot, *transfer, 0, static_cast<size_t>(bytes));
-    {
-      const BriefLock lock(mutex_);
-      core_->FinishPrefill(*transfer);
-      published_.Signal();
-    }
-    enqueued = EnqueueIdle(request, context, *transfer);
-  } else {
-    enqueued = request.fill.has_value()
-                   ? EnqueueFill(request, context, *transfer)
-                   : EnqueueDeferred(request, context, *transfer);
-  }
+  const Enqueued enqueued =
+      request.fill.has_value() ? EnqueueFill(request, context, *transfer)
+      : transfer->driven       ? EnqueueDriven(request, context, transfer)
+                               : EnqueueDeferred(request, context, *transfer);
   if (!enqueued.status.ok()) {
     EndEarly(request, context, *transfer, enqueued.chunks);
     return enqueued.status;
   }
 
-  // A prefilled copy needs nobody's help, and nobody waits for it but by a
-  // call.
-  if (driver_.batches && (request.wait || !wanted.prefilled)) {
+  // A driven copy needs nobody's help any more, and nobody waits for it but by
+  // a call.
+  if (driver_.batches && (request.wait || !transfer->driven)) {
     Flush(request.stream);
   }
   return Begun{.outcome = waits              ? CopyOutcome::kSync
-                          : wanted.prefilled ? CopyOutcome::kIdle
+                          : transfer->driven ? CopyOutcome::kIdle
                                              : CopyOutcome::kDeferred,
                .transfer = transfer};
 }
 
 absl::StatusOr<Core::Published> Engine::Publish(const StreamKey& key,
                                                 const Context& context,
-                                                TransferRequest* wanted,
+                                                const TransferRequest& wanted,
                                                 bool waits) {
-  const uint64_t bytes = wanted->shape.bytes();
-  const bool in = wanted->direction == Direction::kHostToDevice;
+  const uint64_t bytes = wanted.shape.bytes();
+  const bool fillers =
+      wanted.direction == Direction::kHostToDevice && bytes >= kFillersBytes;
   Core::Published published;
   bool wake = false;  // the movers
   {
@@ -691,33 +685,31 @@ absl::StatusOr<Core::Published> Engine::Publish(const StreamKey& key,
       return core_->ring() != context.ring->bytes();
     };
     if (ring_lost()) return RingWasLost();
-    published = core_->Publish(key, *wanted);
-    if (published.transfer == nullptr && wanted->prefilled) {
-      wanted->prefilled = false;
-      published = core_->Publish(key, *wanted);
-    }
+    published = core_->Publish(key, wanted);
     while (published.refusal == Core::Refusal::kQueueFull &&
            AwaitPlaces(key, published.places)) {
       if (ring_lost()) return RingWasLost();
-      published = core_->Publish(key, *wanted);
+      published = core_->Publish(key, wanted);
     }
-    if (published.transfer != nullptr && !wanted->prefilled) {
-      // Large and not known to be held up: all movers are needed at once. From
-      // their sleep it is faster from here than one after the other.
-      const bool all = bytes >= kManyMoversBytes &&
-                       (wanted->idle || wanted->may_be_idle || waits);
-      wake = all && nothing_outstanding_.load(std::memory_order_relaxed);
-      nothing_outstanding_.store(false, std::memory_order_relaxed);
-      if (all && !wake) {
-        (in ? expect_fill_ : expect_drain_)
-            .store(true, std::memory_order_relaxed);
-      }
-      published_.Signal();
+    if (published.transfer == nullptr ||
+        (published.transfer->driven && bytes <= kAloneBytes)) {
+      return published;
     }
+    // Large and not known to be held up: all movers are needed at once. From
+    // their sleep it is faster from here than one after the other.
+    const bool all = bytes >= kManyMoversBytes &&
+                     (wanted.idle || wanted.may_be_idle || waits);
+    wake = all && nothing_outstanding_.load(std::memory_order_relaxed);
+    nothing_outstanding_.store(false, std::memory_order_relaxed);
+    if (all && !wake) {
+      (fillers ? expect_fill_ : expect_many_)
+          .store(true, std::memory_order_relaxed);
+    }
+    published_.Signal();
   }
   if (wake) {
     WakeFollowers(Core::Work::kAll);
-    if (in) WakeFollowers(Core::Work::kFill);
+    if (fillers) WakeFollowers(Core::Work::kFill);
   }
   return published;
 }
@@ -854,21 +846,29 @@ Engine::Enqueued Engine::EnqueueFill(const CopyRequest& request,
   return Enqueued{absl::OkStatus(), transfer.chunks};
 }
 
-Engine::Enqueued Engine::EnqueueIdle(const CopyRequest& request,
-                                     const Context& context,
-                                     const Transfer& transfer) const {
-  if (absl::Status status = CopySlot(request, context, transfer, 0);
-      !status.ok()) {
-    return Enqueued{std::move(status), 0};
+// Waits for movers alone, and for those only that fill this copy's slots; moves
+// what they leave.
+Engine::Enqueued Engine::EnqueueDriven(
+    const CopyRequest& request, const Context& context,
+    const std::shared_ptr<Transfer>& transfer) {
+  for (uint32_t chunk = 0; chunk < transfer->chunks; ++chunk) {
+    absl::Status status = WaitFor(
+        transfer, context,
+        [chunk](const Transfer& sought) { return sought.permitted > chunk; });
+    if (status.ok()) status = CopySlot(request, context, *transfer, chunk);
+    if (!status.ok()) return Enqueued{std::move(status), chunk};
   }
   const CUresult code = driver_.StreamWriteValue32(
       request.stream,
-      context.flags + transfer.line * sizeof(FlagLine) + kDoneOffset,
-      transfer.LastSequence(), CU_STREAM_WRITE_VALUE_DEFAULT);
+      context.flags + transfer->line * sizeof(FlagLine) + kDoneOffset,
+      transfer->LastSequence(), CU_STREAM_WRITE_VALUE_DEFAULT);
   if (code != CUDA_SUCCESS) {
-    return Enqueued{CudaStatus(code, "cuStreamWriteValue32"), 1};
+    return Enqueued{CudaStatus(code, "cuStreamWriteValue32"), transfer->chunks};
   }
-  return Enqueued{absl::OkStatus(), 1};
+  // Somebody has to see the end of it.
+  const BriefLock lock(mutex_);
+  published_.Signal();
+  return Enqueued{absl::OkStatus(), transfer->chunks};
 }
 
 // The stream took operations just now, so it is not captured, and the legacy
@@ -896,6 +896,7 @@ void Engine::EndEarly(const CopyRequest& request, const Context& context,
         mutex_, "movers leave a transfer that ended early",
         [&] { return transfer.moves_in_progress == 0; }, kProbeNanos);
   }
+  published_.Signal();  // somebody has to see the end of it
 }
 
 // --- Waiting
@@ -1059,26 +1060,37 @@ void Engine::MoverBody() {
       taken = PollForMove(&move);
       polls = false;
       polling_.store(false, std::memory_order_release);
-      if (taken) WakeForMore(move);
+      if (taken) {
+        MakeFirstMove(move);
+        continue;
+      }
     }
     if (taken) MakeMove(move);
   }
   if (polls) polling_.store(false, std::memory_order_release);
 }
 
+// Waking a mover takes as long as moving a small piece.
+void Engine::MakeFirstMove(const Move& move) {
+  const bool small = move.transfer->bytes < kManyMoversBytes;
+  if (!small) WakeForMore(move);
+  MakeMove(move);
+  if (small) WakeForMore(move);
+}
+
 // As many as what is left keeps busy, with luck.
 void Engine::WakeForMore(const Move& move) {
-  constexpr uint64_t kBytesPerMover = uint64_t{128} << 10;
+  constexpr uint64_t kBytesPerMover = uint64_t{256} << 10;
   bool more = false;
   bool fill = false;
+  const uint64_t bytes = move.transfer->bytes;
   {
     const BriefLock lock(mutex_);
     more = core_->CanTake(Core::Work::kAll);
-    fill = more && core_->CanTake(Core::Work::kFill);
+    fill = more && bytes >= kFillersBytes && core_->CanTake(Core::Work::kFill);
   }
-  const uint64_t movers = move.transfer->bytes / kBytesPerMover;
-  if (more) WakeFollowers(Core::Work::kAll, movers);
-  if (fill && movers > kManyMovers) WakeFollowers(Core::Work::kFill, movers);
+  if (more) WakeFollowers(Core::Work::kAll, bytes / kBytesPerMover);
+  if (fill) WakeFollowers(Core::Work::kFill);
 }
 
 // A mover beyond those that drain: more of them would only take time from the
@@ -1132,7 +1144,7 @@ bool Engine::PollForMove(Move* move) {
       os::SleepMicros(kPollSleepMicros);
     }
     const bool fill = expect_fill_.exchange(false, std::memory_order_relaxed);
-    if (expect_drain_.exchange(false, std::memory_order_relaxed) || fill)
+    if (expect_many_.exchange(false, std::memory_order_relaxed) || fill)
       WakeFollowers(Core::Work::kAll);
     if (fill) WakeFollowers(Core::Work::kFill);
   }

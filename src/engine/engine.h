@@ -82,7 +82,7 @@ struct EngineSurroundings {
 enum class CopyOutcome {
   // Through the ring:
   kDeferred,  // enqueued; the bytes move when the stream gets there
-  kIdle,  // host to device on an idle stream: filled by the caller, enqueued
+  kIdle,  // host to device on an idle stream: read during the call, enqueued
   kSync,  // done
   // Not begun, nothing was enqueued, for want of:
   kNoSlot,     // slots: too many streams hold staged work
@@ -271,7 +271,8 @@ class Engine {
                                   bool here);
   absl::StatusOr<Core::Published> Publish(const StreamKey& key,
                                           const Context& context,
-                                          TransferRequest* wanted, bool waits);
+                                          const TransferRequest& wanted,
+                                          bool waits);
   // Waits as far as the request says.
   absl::StatusOr<CopyResult> AwaitCopy(const CopyRequest& request,
                                        const Context& context,
@@ -289,8 +290,8 @@ class Engine {
                            const Transfer& transfer) const;
   Enqueued EnqueueFill(const CopyRequest& request, const Context& context,
                        const Transfer& transfer) const;
-  Enqueued EnqueueIdle(const CopyRequest& request, const Context& context,
-                       const Transfer& transfer) const;
+  Enqueued EnqueueDriven(const CopyRequest& request, const Context& context,
+                         const std::shared_ptr<Transfer>& transfer);
   // Has a driver that gathers work hand it to the device.
   void Flush(CUstream stream) const;
   void EndEarly(const CopyRequest& request, const Context& context,
@@ -311,6 +312,7 @@ class Engine {
   bool PollForMove(Move* move);
   bool WaitForPublished();
   bool FollowPoller(Core::Work work);
+  void MakeFirstMove(const Move& move);
   void WakeForMore(const Move& move);
   // At least so many of those that sleep.
   void WakeFollowers(Core::Work work, uint64_t movers = UINT64_MAX);
@@ -367,7 +369,7 @@ class Engine {
   std::atomic<uint32_t> fill_epoch_{0};  // for those that only fill
   // The polling one is to raise them.
   std::atomic<bool> expect_fill_{false};
-  std::atomic<bool> expect_drain_{false};
+  std::atomic<bool> expect_many_{false};
   std::atomic<uint64_t> last_move_nanos_{0};  // when a mover last took a piece
   std::unique_ptr<copy::WorkerPool> movers_;
 };

@@ -64,8 +64,9 @@ struct Transfer {
   Sequence first = 0;       // chunk i has the sequence number first + 1 + i
   std::vector<Slot> slots;  // chunk i goes through slots[i % slots.size()]
   std::vector<SlotUse> previous;  // who used slots[i] before this transfer
-  bool prefilled = false;  // the caller fills the only chunk itself, before it
-                           // enqueues the copy
+  // Host to device: the caller enqueues each chunk's copy once the chunk is
+  // filled, so that the stream waits for nothing.
+  bool driven = false;
   // Device to host: so many chunks find their slots free, whenever the stream
   // gets there, and wait for no permission.
   uint32_t unasked = 0;
