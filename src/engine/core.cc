@@ -574,7 +574,8 @@ bool Core::LookBehind(const Owner& owner, const Transfer& transfer) const {
 // A small chunk is shared by several movers too.
 size_t Core::PieceBytes(size_t chunk_bytes) const {
   constexpr size_t kPiecesAtLeast = 8;
-  constexpr size_t kSmallestPiece = size_t{64} << 10;
+  // What a mover does between two turns at the lock has to be worth it.
+  constexpr size_t kSmallestPiece = size_t{128} << 10;
   constexpr size_t kPage = 4096;
   const size_t piece =
       (chunk_bytes / kPiecesAtLeast + kPage - 1) / kPage * kPage;
@@ -704,6 +705,13 @@ bool Core::CanTake(Work work) const {
                      [this, work](const std::unique_ptr<Owner>& owner) {
                        return OwnerCanTake(*owner, work);
                      });
+}
+
+void Core::Watch(FlagWatch* watch) const {
+  watch->Clear();
+  for (const std::unique_ptr<Owner>& owner : active_)
+    watch->Note(flags_[owner->line], false);
+  graphs_.Watch(watch);
 }
 
 bool Core::CanProgress(const Transfer& transfer) const {

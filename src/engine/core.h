@@ -35,6 +35,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "src/engine/flag_watch.h"
 #include "src/engine/graph_core.h"
 #include "src/engine/transfer.h"
 #include "src/ring/division.h"
@@ -151,6 +152,8 @@ class Core {
   // given transfer's. Changes nothing.
   [[nodiscard]] bool CanProgress() const;
   [[nodiscard]] bool CanProgress(const Transfer& transfer) const;
+  // The lines on which the device may say something that lets Take find more.
+  void Watch(FlagWatch* watch) const;
   // Whether Take would find a piece now, of any stream.
   [[nodiscard]] bool CanTake(Work work) const;
 

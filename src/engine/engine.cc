@@ -20,7 +20,8 @@ namespace pinring {
 namespace {
 
 // Host-to-device copies up to this size are filled during the call where the
-// stream is idle: a stream that waits for a flag looks for it ever less often.
+// stream is idle: a stream that waits for a flag sees it up to 10 us later
+// (H200).
 constexpr size_t kDrivenBytes = size_t{2} << 20;
 // The movers' help comes too late where no more than this is to be moved.
 constexpr size_t kAloneBytes = size_t{128} << 10;
@@ -37,6 +38,9 @@ constexpr uint64_t kProbeNanos = 2'000'000;
 // up takes a good part of that time.
 constexpr uint64_t kSpinNanos = 500'000;
 constexpr uint64_t kPollSleepMicros = 50;
+// And ever longer where nothing happens for that long.
+constexpr uint64_t kPatientNanos = 20'000'000;
+constexpr uint64_t kPatientSleepMicros = 150;
 // Copies of this size keep many movers busy, and of that size also those that
 // only fill.
 constexpr uint64_t kManyMoversBytes = uint64_t{1} << 20;
@@ -705,7 +709,7 @@ absl::StatusOr<Core::Published> Engine::Publish(const StreamKey& key,
       (fillers ? expect_fill_ : expect_many_)
           .store(true, std::memory_order_relaxed);
     }
-    published_.Signal();
+    SignalPublished();
   }
   if (wake) {
     WakeFollowers(Core::Work::kAll);
@@ -867,7 +871,7 @@ Engine::Enqueued Engine::EnqueueDriven(
   }
   // Somebody has to see the end of it.
   const BriefLock lock(mutex_);
-  published_.Signal();
+  SignalPublished();
   return Enqueued{absl::OkStatus(), transfer->chunks};
 }
 
@@ -896,7 +900,7 @@ void Engine::EndEarly(const CopyRequest& request, const Context& context,
         mutex_, "movers leave a transfer that ended early",
         [&] { return transfer.moves_in_progress == 0; }, kProbeNanos);
   }
-  published_.Signal();  // somebody has to see the end of it
+  SignalPublished();  // somebody has to see the end of it
 }
 
 // --- Waiting
@@ -906,10 +910,13 @@ absl::Status Engine::WaitFor(const std::shared_ptr<Transfer>& transfer,
                              const Context& context,
                              absl::FunctionRef<bool(const Transfer&)> over) {
   uint64_t probed_nanos = around_.parking->NowNanos();
+  FlagWatch watch;
+  Move move;
   for (;;) {
-    Move move;
     {
       const BriefLock lock(mutex_);
+      if (move.transfer != nullptr) core_->Finish(move);
+      move = Move();
       if (transfer->retired || over(*transfer)) {
         core_->Observe(around_.parking->NowNanos());
         return absl::OkStatus();
@@ -919,15 +926,16 @@ absl::Status Engine::WaitFor(const std::shared_ptr<Transfer>& transfer,
         around_.parking->Await(
             mutex_, "a synchronous copy",
             [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+              watch.Clear();
+              watch.Note(context.ring->lines()[transfer->line], true);
               return transfer->retired || transfer->lost || over(*transfer) ||
                      core_->CanProgress(*transfer);
             },
-            kLookNanos);
+            kLookNanos, &watch);
       }
     }
     if (move.transfer != nullptr) {
       CarryOut(move);
-      FinishMove(move);
       continue;
     }
     const uint64_t now = around_.parking->NowNanos();
@@ -1034,6 +1042,11 @@ void Engine::FinishMove(const Move& move) {
   core_->Finish(move);
 }
 
+void Engine::SignalPublished() {
+  publications_.fetch_add(1, std::memory_order_relaxed);
+  published_.Signal();
+}
+
 void Engine::WakeFollowers(Core::Work work, uint64_t movers) {
   std::atomic<uint32_t>& epoch = EpochOf(work);
   epoch.fetch_add(1, std::memory_order_release);
@@ -1044,46 +1057,57 @@ void Engine::WakeFollowers(Core::Work work, uint64_t movers) {
   for (uint64_t i = 0; i < movers; ++i) epoch.notify_one();
 }
 
+// Finishes *move, if there is one, and takes the next in the same turn.
 bool Engine::TakeMove(Core::Work work, Move* move) {
-  const BriefLock lock(mutex_);
-  return core_ != nullptr &&
-         core_->Take(os::MonotonicNanos(), nullptr, work, move);
+  const uint64_t now = os::MonotonicNanos();
+  Move next;
+  bool taken = false;
+  {
+    const BriefLock lock(mutex_);
+    if (core_ == nullptr) return false;
+    if (move->transfer != nullptr) core_->Finish(*move);
+    taken = core_->Take(now, nullptr, work, &next);
+  }
+  *move = std::move(next);
+  return taken;
 }
 
 void Engine::MoverBody() {
   bool polls = false;
   while (!movers_->stopping()) {
     Move move;
-    bool taken = !polls && TakeMove(Core::Work::kAll, &move);
-    if (!taken && !polls) polls = FollowPoller(Core::Work::kAll);
-    if (polls) {
-      taken = PollForMove(&move);
-      polls = false;
-      polling_.store(false, std::memory_order_release);
-      if (taken) {
-        MakeFirstMove(move);
-        continue;
-      }
+    if (!polls && TakeMove(Core::Work::kAll, &move)) {
+      MakeMoves(Core::Work::kAll, &move);
+      continue;
     }
-    if (taken) MakeMove(move);
+    if (!polls) polls = FollowPoller(Core::Work::kAll);
+    if (!polls) continue;
+    const bool taken = PollForMove(&move);
+    polls = false;
+    polling_.store(false, std::memory_order_release);
+    if (taken) MakeFirstMove(&move);
   }
   if (polls) polling_.store(false, std::memory_order_release);
 }
 
 // Waking a mover takes as long as moving a small piece.
-void Engine::MakeFirstMove(const Move& move) {
-  const bool small = move.transfer->bytes < kManyMoversBytes;
-  if (!small) WakeForMore(move);
-  MakeMove(move);
-  if (small) WakeForMore(move);
+void Engine::MakeFirstMove(Move* move) {
+  const uint64_t bytes = move->transfer->bytes;
+  if (bytes >= kManyMoversBytes) {
+    WakeForMore(bytes);
+  } else {
+    CarryOut(*move);
+    if (!TakeMove(Core::Work::kAll, move)) return;
+    WakeForMore(bytes);
+  }
+  MakeMoves(Core::Work::kAll, move);
 }
 
 // As many as what is left keeps busy, with luck.
-void Engine::WakeForMore(const Move& move) {
+void Engine::WakeForMore(uint64_t bytes) {
   constexpr uint64_t kBytesPerMover = uint64_t{256} << 10;
   bool more = false;
   bool fill = false;
-  const uint64_t bytes = move.transfer->bytes;
   {
     const BriefLock lock(mutex_);
     more = core_->CanTake(Core::Work::kAll);
@@ -1099,19 +1123,21 @@ void Engine::FillerBody() {
   while (!movers_->stopping()) {
     Move move;
     if (TakeMove(Core::Work::kFill, &move)) {
-      MakeMove(move);
+      MakeMoves(Core::Work::kFill, &move);
     } else {
       (void)FollowPoller(Core::Work::kFill);
     }
   }
 }
 
-void Engine::MakeMove(const Move& move) {
-  if (move.bytes >= kManyMoversBytes / 16) {
-    last_move_nanos_.store(os::MonotonicNanos(), std::memory_order_relaxed);
-  }
-  CarryOut(move);
-  FinishMove(move);
+// This one and what is to be moved after it.
+void Engine::MakeMoves(Core::Work work, Move* move) {
+  do {
+    if (move->bytes >= kManyMoversBytes / 16) {
+      last_move_nanos_.store(os::MonotonicNanos(), std::memory_order_relaxed);
+    }
+    CarryOut(*move);
+  } while (TakeMove(work, move));
 }
 
 // The one mover that watches the flags: spinning at first, then ever so often.
@@ -1121,14 +1147,19 @@ void Engine::MakeMove(const Move& move) {
 bool Engine::PollForMove(Move* move) {
   uint64_t since = os::MonotonicNanos();
   bool quiet = false;  // no graph was launched for a while
+  FlagWatch watch;
   while (!movers_->stopping()) {
     bool idle = false;
     bool awake = false;  // for a graph that may be launched again at once
+    uint32_t published = 0;
     {
       const BriefLock lock(mutex_);
-      // Also where nothing is known to be outstanding: a graph may run.
-      if (core_ != nullptr && core_->Take(os::MonotonicNanos(), nullptr, move))
-        return true;
+      published = publications_.load(std::memory_order_relaxed);
+      if (core_ != nullptr) {
+        core_->Watch(&watch);
+        // Also where nothing is known to be outstanding: a graph may run.
+        if (core_->Take(os::MonotonicNanos(), nullptr, move)) return true;
+      }
       idle = core_ == nullptr || core_->idle();
       awake =
           idle && core_ != nullptr && core_->graphs().copies() > 0 && !quiet;
@@ -1139,9 +1170,13 @@ bool Engine::PollForMove(Move* move) {
       quiet = WaitForPublished();
       since = os::MonotonicNanos();
     } else if (idle || now - since < kSpinNanos) {
-      for (int i = 0; i < 32; ++i) os::CpuPause();
+      SpinUntil([&] {
+        return publications_.load(std::memory_order_relaxed) != published ||
+               watch.Changed();
+      });
     } else {
-      os::SleepMicros(kPollSleepMicros);
+      os::SleepMicros(now - since < kPatientNanos ? kPollSleepMicros
+                                                  : kPatientSleepMicros);
     }
     const bool fill = expect_fill_.exchange(false, std::memory_order_relaxed);
     if (expect_many_.exchange(false, std::memory_order_relaxed) || fill)

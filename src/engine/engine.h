@@ -306,14 +306,15 @@ class Engine {
   absl::Status Probe(const Context& context);
 
   bool TakeMove(Core::Work work, Move* move);
-  void MakeMove(const Move& move);
+  void MakeMoves(Core::Work work, Move* move);
   void MoverBody();
   void FillerBody();
   bool PollForMove(Move* move);
   bool WaitForPublished();
   bool FollowPoller(Core::Work work);
-  void MakeFirstMove(const Move& move);
-  void WakeForMore(const Move& move);
+  void MakeFirstMove(Move* move);
+  void WakeForMore(uint64_t bytes);
+  void SignalPublished() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // At least so many of those that sleep.
   void WakeFollowers(Core::Work work, uint64_t movers = UINT64_MAX);
   std::atomic<uint32_t>& EpochOf(Core::Work work) {
@@ -359,6 +360,8 @@ class Engine {
   // pairs with their acquire load.
   std::atomic<RingMemory*> ring_memory_{nullptr};
 
+  // How often published_ was signalled, for a polling mover that is awake.
+  std::atomic<uint32_t> publications_{0};
   std::atomic<bool> polling_{false};  // one mover watches the flags
   std::atomic<bool> nothing_outstanding_{
       false};  // a hint: the polling one sleeps until something is

@@ -205,7 +205,7 @@ absl::StatusOr<std::shared_ptr<GraphCopy>> Engine::AddGraphCopy(
                            .shape = request.shape,
                            .context = &context});
   // The mover that polls is to look from now on.
-  if (copy != nullptr) published_.Signal();
+  if (copy != nullptr) SignalPublished();
   return copy;
 }
 
@@ -214,7 +214,7 @@ void Engine::ExpectReplay(const GraphLease& lease) {
   if (core_ == nullptr || core_->ring() != lease.ring) return;
   for (const std::shared_ptr<GraphCopy>& copy : lease.copies)
     core_->graphs().Expect(*copy);
-  published_.Signal();
+  SignalPublished();
 }
 
 void Engine::ForgetReplay(const GraphLease& lease) {

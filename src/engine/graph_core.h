@@ -57,6 +57,7 @@
 #include <memory>
 #include <vector>
 
+#include "src/engine/flag_watch.h"
 #include "src/engine/transfer.h"
 #include "src/ring/flags.h"
 #include "src/ring/slots.h"
@@ -143,6 +144,12 @@ class GraphCore {
   [[nodiscard]] size_t held_bytes() const { return held_bytes_; }
   [[nodiscard]] size_t quarantined_bytes() const { return quarantined_bytes_; }
   void CheckInvariants() const;
+
+  // See Core::Watch.
+  void Watch(FlagWatch* watch) const {
+    for (const std::shared_ptr<GraphCopy>& copy : copies_)
+      watch->Note(flags_[copy->transfer->line], false);
+  }
 
  private:
   bool TakeSlots(uint64_t bytes, std::vector<Slot>* slots);

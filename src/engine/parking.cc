@@ -18,15 +18,18 @@ constexpr uint64_t kSleepMicros = 50;
 }  // namespace
 
 bool ThreadParking::Await(absl::Mutex& mutex, const char* /*why*/,
-                          absl::FunctionRef<bool()> ready, uint64_t max_nanos) {
+                          absl::FunctionRef<bool()> ready, uint64_t max_nanos,
+                          const FlagWatch* watch) {
   const uint64_t begin = os::MonotonicNanos();
   uint64_t waited = 0;
   while (!ready() && waited < max_nanos) {
     mutex.Unlock();
-    if (waited < kSpinNanos) {
-      for (int i = 0; i < kPausesPerLook; ++i) os::CpuPause();
-    } else {
+    if (waited >= kSpinNanos) {
       os::SleepMicros(std::min(kSleepMicros, (max_nanos - waited) / 1000 + 1));
+    } else if (watch != nullptr) {
+      SpinUntil([watch] { return watch->Changed(); });
+    } else {
+      for (int i = 0; i < kPausesPerLook; ++i) os::CpuPause();
     }
     LockBriefly(mutex);
     waited = os::MonotonicNanos() - begin;

@@ -33,8 +33,10 @@ class ScheduledParking final : public Parking {
   explicit ScheduledParking(std::function<bool()> give_up = nullptr)
       : give_up_(std::move(give_up)) {}
 
+  using Parking::Await;
   bool Await(absl::Mutex& mutex, const char* why,
-             absl::FunctionRef<bool()> ready, uint64_t /*max_nanos*/) override
+             absl::FunctionRef<bool()> ready, uint64_t /*max_nanos*/,
+             const FlagWatch* /*watch*/) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     if (ready()) return true;
     mutex.Unlock();
