@@ -2,7 +2,8 @@
 // for, in turns, so that a ratio is within one run of one machine. Writes them
 // as one JSON object:
 //
-//   PINRING_TEST_DRIVER=native figures [--commit=<name>] [--output=<file>]
+//   PINRING_TEST_DRIVER=native figures [--only=<group>,...] [--commit=<name>]
+//       [--output=<file>]
 //
 // On the simulated device, with small sizes, it shows that it works and
 // measures nothing. Every row copies fresh bytes and compares all of them.
@@ -41,6 +42,9 @@
 #include "tests/support/testbed.h"
 
 ABSL_FLAG(std::string, commit, "", "the commit that is measured, for the JSON");
+ABSL_FLAG(std::vector<std::string>, only, {},
+          "which groups of rows: pinned, small, streams, movers, slots, "
+          "pageable, shapes, calls, kernels, ring, load, processors");
 ABSL_FLAG(std::string, output, "", "where to write the JSON; empty: print it");
 
 namespace pinring {
@@ -104,19 +108,31 @@ class Figures {
  public:
   Figures() : full_(TestsRunNatively()) {}
 
-  void Measure() {
-    PinnedLike();
-    SmallCopies();
-    SeveralStreams();
-    FewMovers();
-    FewSlots();
-    Pageable();
-    Shapes();
-    CallTime();
-    BesideKernels();
-    Ring();
-    LoadModel();
-    Processors();
+  // Those groups of rows; all of them where none is named.
+  void Measure(const std::vector<std::string>& only) {
+    const std::pair<const char*, void (Figures::*)()> kGroups[] = {
+        {"pinned", &Figures::PinnedLike},
+        {"small", &Figures::SmallCopies},
+        {"streams", &Figures::SeveralStreams},
+        {"movers", &Figures::FewMovers},
+        {"slots", &Figures::FewSlots},
+        {"pageable", &Figures::Pageable},
+        {"shapes", &Figures::Shapes},
+        {"calls", &Figures::CallTime},
+        {"kernels", &Figures::BesideKernels},
+        {"ring", &Figures::Ring},
+        {"load", &Figures::LoadModel},
+        {"processors", &Figures::Processors}};
+    for (const std::string& name : only) {
+      if (std::none_of(std::begin(kGroups), std::end(kGroups),
+                       [&](const auto& group) { return name == group.first; }))
+        Fail(absl::StrCat("there is no group of rows \"", name, "\""));
+    }
+    for (const auto& [name, measure] : kGroups) {
+      if (only.empty() ||
+          std::find(only.begin(), only.end(), name) != only.end())
+        (this->*measure)();
+    }
   }
 
   std::string Json() const {
@@ -848,7 +864,7 @@ int Main() {
     return 0;
   }
   Figures figures;
-  figures.Measure();
+  figures.Measure(absl::GetFlag(FLAGS_only));
   if (TestsRunNatively()) figures.Print();
   const std::string json = figures.Json();
   const std::string output = absl::GetFlag(FLAGS_output);

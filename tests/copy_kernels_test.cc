@@ -296,6 +296,19 @@ TEST(KernelSetTest, NamesOverrideOneDirectionOrBoth) {
   EXPECT_FALSE(KernelSet::ByName("no", "memcpy").ok());
 }
 
+TEST(HandOverTest, LeavesEveryByteAsItWas) {
+  std::vector<unsigned char> bytes(3 * 4096);
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<unsigned char>(i * 7);
+  const std::vector<unsigned char> before = bytes;
+  for (const size_t begin : {size_t{0}, size_t{1}, size_t{63}, size_t{4096}}) {
+    for (const size_t length : {size_t{0}, size_t{1}, size_t{64}, size_t{5000}})
+      HandOver(bytes.data() + begin, length);
+  }
+  EXPECT_EQ(bytes, before);
+  HandOver(nullptr, 0);
+}
+
 TEST(KernelSetTest, BothDirectionsCopy) {
   std::mt19937_64 random(3);
   for (const size_t bytes : {size_t{0}, size_t{100}, kMiB + 1}) {

@@ -403,6 +403,31 @@ TEST_F(CoreTest, WhatEndedEarlyHoldsItsSlotsUntilTheyAreDrained) {
   core_->Finish(move);
 }
 
+// Few slots used many times are handed over; many slots, and small copies, not.
+TEST_F(CoreTest, SlotsAreHandedOverWhereTheyAreUsedWhileStillInACache) {
+  constexpr size_t kSlot = size_t{256} << 10;
+  for (const size_t most : {size_t{0}, 4 * kSlot}) {
+    CoreOptions options = Options(4, 8);
+    options.ring_bytes = 16 * kSlot;
+    options.unit_bytes = kSlot;
+    options.division = {kSlot, 4};
+    options.smallest_chunk_bytes = 0;
+    options.hand_over_bytes = most;
+    Make(options);
+    std::vector<std::byte> small(2 * kSlot), once(4 * kSlot), often(16 * kSlot);
+    const auto hands_over = [&](uint64_t stream, Direction direction,
+                                std::vector<std::byte>& host) {
+      const auto transfer = Publish(stream, direction, host);
+      return transfer != nullptr && transfer->hands_over;
+    };
+    const bool any = most != 0;
+    EXPECT_FALSE(hands_over(1, Direction::kHostToDevice, small));
+    EXPECT_EQ(hands_over(2, Direction::kHostToDevice, once), any);
+    EXPECT_FALSE(hands_over(3, Direction::kDeviceToHost, once));
+    EXPECT_EQ(hands_over(4, Direction::kDeviceToHost, often), any);
+  }
+}
+
 TEST_F(CoreTest, OnlyWhatFitsItsSlotsIsDriven) {
   Make(Options(2, 4));
   std::vector<std::byte> fits(2 * kChunk), longer(3 * kChunk);

@@ -5,8 +5,10 @@
 #include <immintrin.h>
 
 #include <cstddef>
-#if defined(_MSC_VER)
+#if defined(_MSC_VER) && !defined(__clang__)
 #include <intrin.h>
+#else
+#include <cpuid.h>
 #endif
 
 // Each function is compiled for its own instructions, so that the library as a
@@ -164,14 +166,20 @@ void MoveStringBytes(void* dst, const void* src, size_t bytes) {
 #endif
 }
 
+PINRING_MOVER("cldemote")
+void DemoteLines(const char* at, size_t lines) {
+  for (; lines != 0; --lines, at += kLineBytes) _cldemote(const_cast<char*>(at));
+}
+
 CpuFeatures DetectCpuFeatures() {
+  constexpr unsigned kCldemote = 1u << 25;  // leaf 7, ECX
 #if defined(_MSC_VER) && !defined(__clang__)
   int leaf[4];
   __cpuid(leaf, 0);
   const bool has_leaf_7 = leaf[0] >= 7;
   __cpuid(leaf, 1);
   constexpr int kXsaveInUse = 1 << 27;
-  if (!has_leaf_7 || (leaf[2] & kXsaveInUse) == 0) return {false, false};
+  if (!has_leaf_7 || (leaf[2] & kXsaveInUse) == 0) return {};
   // The registers that the system saves: the low and high halves of the 256-bit
   // ones, and for AVX-512 also the masks and both new parts.
   const unsigned long long saved = _xgetbv(0);
@@ -179,11 +187,18 @@ CpuFeatures DetectCpuFeatures() {
   const bool saves_512 = (saved & 0xe6) == 0xe6;
   __cpuidex(leaf, 7, 0);
   return {saves_256 && (leaf[1] & (1 << 5)) != 0,
-          saves_512 && (leaf[1] & (1 << 16)) != 0};
+          saves_512 && (leaf[1] & (1 << 16)) != 0,
+          (static_cast<unsigned>(leaf[2]) & kCldemote) != 0};
 #else
   __builtin_cpu_init();
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  const bool has_leaf_7 = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0;
   return {__builtin_cpu_supports("avx2") != 0,
-          __builtin_cpu_supports("avx512f") != 0};
+          __builtin_cpu_supports("avx512f") != 0,
+          has_leaf_7 && (c & kCldemote) != 0};
 #endif
 }
 

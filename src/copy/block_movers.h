@@ -36,9 +36,14 @@ void MoveAvx512NonTemporal(char* dst, const char* src, size_t blocks);
 void MoveStringBytes(void* dst, const void* src, size_t bytes);
 
 // What the processor has and the system saves when it switches threads.
+// Moves whole cache lines from this core's own caches to the one that all
+// share. Only where CpuFeatures says so.
+void DemoteLines(const char* at, size_t lines);
+
 struct CpuFeatures {
   bool avx2;
   bool avx512f;
+  bool cldemote;
 };
 CpuFeatures DetectCpuFeatures();
 

@@ -173,6 +173,18 @@ absl::StatusOr<KernelSet> KernelSet::ByName(absl::string_view in_name,
   return set;
 }
 
+void HandOver([[maybe_unused]] const void* slot,
+              [[maybe_unused]] size_t bytes) {
+#if PINRING_COPY_X86_64
+  static const bool can = DetectCpuFeatures().cldemote;
+  if (!can || bytes == 0) return;
+  const auto* const at = static_cast<const char*>(slot);
+  const char* const line = at - reinterpret_cast<uintptr_t>(at) % kLineBytes;
+  DemoteLines(line, (static_cast<size_t>(at - line) + bytes + kLineBytes - 1) /
+                        kLineBytes);
+#endif
+}
+
 void CopyIn(void* slot, const void* src, size_t bytes) {
   static const KernelSet best;
   best.CopyIn(slot, src, bytes);

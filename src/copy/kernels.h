@@ -79,6 +79,13 @@ class KernelSet {
   const Kernel* out_;
 };
 
+// What this core has just written to a slot goes to the cache that all cores
+// share, where a device reads it several times as fast as from a core's own
+// (H200, Xeon of model 207: 2 MiB at 39.6 GB/s, and at 9.4 without). A hint,
+// and nothing on processors that do not know it. Costs a core about a third of
+// its rate, which is in vain where the slots are more than its own cache holds.
+void HandOver(const void* slot, size_t bytes);
+
 // KernelSet().CopyIn and KernelSet().CopyOut.
 void CopyIn(void* slot, const void* src, size_t bytes);
 void CopyOut(void* dst, const void* slot, size_t bytes);

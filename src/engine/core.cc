@@ -201,6 +201,20 @@ size_t Core::NoteCrowd(size_t streams, uint64_t now_nanos) {
   return crowd_;
 }
 
+// Where slots are few, each is used again while its bytes are in the cache of
+// the mover that moved them last, and the device reads and writes it slowly.
+bool Core::HandsOver(const Transfer& transfer, size_t slots) const {
+  // What is filled by few movers is filled sooner without.
+  constexpr uint64_t kLeastBytes = uint64_t{512} << 10;
+  // To the host it is in vain unless slots are used many times.
+  constexpr uint64_t kManyTimes = 4;
+  const uint64_t held = slots * transfer.ChunkBytes(transfer.chunks / 2);
+  if (transfer.bytes <= kLeastBytes || held > options_.hand_over_bytes)
+    return false;
+  return transfer.direction == Direction::kHostToDevice ||
+         transfer.bytes >= kManyTimes * held;
+}
+
 void Core::AssignSlots(Owner& owner, Group& group, bool driven,
                        Transfer& transfer) {
   const size_t slots = std::min<size_t>(group.slots.size(), transfer.chunks);
@@ -224,6 +238,7 @@ void Core::AssignSlots(Owner& owner, Group& group, bool driven,
           driven && transfer.reads_early && slots == transfer.chunks;
     }
   }
+  transfer.hands_over = HandsOver(transfer, slots);
   group.next =
       (group.next + transfer.chunks % group.slots.size()) % group.slots.size();
   if (!options_.share_slots_for_test)

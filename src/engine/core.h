@@ -53,6 +53,9 @@ struct CoreOptions {
   // Chunks of a copy that is under way at once begin or end as small as this;
   // 0: all are of one size.
   size_t smallest_chunk_bytes = 0;
+  // Slots of so many bytes together, at most, are handed over once they were
+  // filled or drained; see copy::HandOver.
+  size_t hand_over_bytes = 0;
   uint32_t lines = 0;  // streams that can hold staged work at once
   // Of those, the last so many are for copies in executable graphs instead, and
   // so many bytes of the ring at most.
@@ -227,6 +230,7 @@ class Core {
                 size_t streams);
   size_t ChunkBytesFor(const Group& group, uint64_t bytes) const;
   void AssignSlots(Owner& owner, Group& group, bool driven, Transfer& transfer);
+  bool HandsOver(const Transfer& transfer, size_t slots) const;
   void RestoreSlots(Group& group, const Transfer& transfer);
   bool SlotFree(const Transfer& transfer, uint32_t chunk) const;
   bool UseOver(const SlotUse& use) const;

@@ -189,6 +189,7 @@ void Engine::TakeOver(const RingMemory& ring) {
     options.unit_bytes = options_.division.slot_bytes;
   options.piece_bytes = options_.piece_bytes;
   options.smallest_chunk_bytes = options_.smallest_chunk_bytes;
+  options.hand_over_bytes = options_.hand_over_bytes;
   options.lines = options_.lines;
   options.first_sequence = options_.first_sequence;
   options.graph_lines = std::min(options_.graph_lines, options_.lines / 2);
@@ -1000,40 +1001,85 @@ void Engine::WaitForHost(const void* begin, size_t bytes) {
 // --- Moving
 // ---------------------------------------------------------------------------------------------------------
 
-void Engine::Fill(std::byte* slot, const Transfer& transfer, uint64_t offset,
-                  size_t bytes) const {
-  const Shape& shape = transfer.shape;
-  if (shape.flat()) {
-    options_.kernels.CopyIn(slot, transfer.host + offset, bytes);
-  } else if (shape.width < copy::kKernelMinBytes) {
-    GatherRows(shape, offset, bytes, transfer.host, slot);
-  } else {
-    ForRows(shape, offset, bytes, [&](uint64_t at, size_t packed, size_t n) {
-      options_.kernels.CopyIn(slot + packed, transfer.host + at, n);
-    });
+namespace {
+
+// Calls copy(at, n) for [0, bytes) in pieces that are still in the core's own
+// cache afterwards, and hands those of the slot over.
+template <typename Copy>
+void CopyAndHandOver(const std::byte* slot, size_t bytes, Copy copy) {
+  constexpr size_t kPieceBytes = size_t{16} << 10;
+  for (size_t at = 0; at < bytes; at += kPieceBytes) {
+    const size_t n = std::min(kPieceBytes, bytes - at);
+    copy(at, n);
+    copy::HandOver(slot + at, n);
   }
+}
+
+}  // namespace
+
+void Engine::Fill(const Move& move) const {
+  const copy::KernelSet& kernels = options_.kernels;
+  const Transfer& transfer = *move.transfer;
+  const Shape& shape = transfer.shape;
+  std::byte* const host = transfer.host;
+  if (shape.flat()) {
+    if (!transfer.hands_over) {
+      kernels.CopyIn(move.slot, host + move.offset, move.bytes);
+      return;
+    }
+    CopyAndHandOver(move.slot, move.bytes, [&](size_t at, size_t n) {
+      kernels.CopyIn(move.slot + at, host + move.offset + at, n);
+    });
+    return;
+  }
+  if (shape.width < copy::kKernelMinBytes) {
+    GatherRows(shape, move.offset, move.bytes, host, move.slot);
+  } else {
+    ForRows(shape, move.offset, move.bytes,
+            [&](uint64_t at, size_t packed, size_t n) {
+              kernels.CopyIn(move.slot + packed, host + at, n);
+            });
+  }
+  if (transfer.hands_over) copy::HandOver(move.slot, move.bytes);
+}
+
+void Engine::Drain(const Move& move) const {
+  const copy::KernelSet& kernels = options_.kernels;
+  const Transfer& transfer = *move.transfer;
+  const Shape& shape = transfer.shape;
+  std::byte* const host = transfer.host;
+  if (shape.flat()) {
+    if (!transfer.hands_over) {
+      kernels.CopyOut(host + move.offset, move.slot, move.bytes);
+      return;
+    }
+    CopyAndHandOver(move.slot, move.bytes, [&](size_t at, size_t n) {
+      kernels.CopyOut(host + move.offset + at, move.slot + at, n);
+    });
+    return;
+  }
+  if (shape.width < copy::kKernelMinBytes) {
+    ScatterRows(shape, move.offset, move.bytes, move.slot, host);
+  } else {
+    ForRows(shape, move.offset, move.bytes,
+            [&](uint64_t at, size_t packed, size_t n) {
+              kernels.CopyOut(host + at, move.slot + packed, n);
+            });
+  }
+  if (transfer.hands_over) copy::HandOver(move.slot, move.bytes);
 }
 
 void Engine::CarryOut(const Move& move) const {
   const Transfer& transfer = *move.transfer;
-  const Shape& shape = transfer.shape;
   if (transfer.fill.has_value()) {
-    ForRows(shape, move.offset, move.bytes, [&](uint64_t at, size_t, size_t n) {
-      std::memset(transfer.host + at, *transfer.fill, n);
-    });
-  } else if (transfer.direction == Direction::kHostToDevice) {
-    Fill(move.slot, transfer, move.offset, move.bytes);
-  } else if (shape.flat()) {
-    options_.kernels.CopyOut(transfer.host + move.offset, move.slot,
-                             move.bytes);
-  } else if (shape.width < copy::kKernelMinBytes) {
-    ScatterRows(shape, move.offset, move.bytes, move.slot, transfer.host);
-  } else {
-    ForRows(shape, move.offset, move.bytes,
-            [&](uint64_t at, size_t packed, size_t n) {
-              options_.kernels.CopyOut(transfer.host + at, move.slot + packed,
-                                       n);
+    ForRows(transfer.shape, move.offset, move.bytes,
+            [&](uint64_t at, size_t, size_t n) {
+              std::memset(transfer.host + at, *transfer.fill, n);
             });
+  } else if (transfer.direction == Direction::kHostToDevice) {
+    Fill(move);
+  } else {
+    Drain(move);
   }
 }
 

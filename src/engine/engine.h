@@ -58,6 +58,7 @@ struct EngineOptions {
   size_t piece_bytes = size_t{512} << 10;
   // Sooner begun and sooner over than with whole chunks; see CoreOptions.
   size_t smallest_chunk_bytes = size_t{256} << 10;
+  size_t hand_over_bytes = size_t{24} << 20;
   uint32_t lines = 2048;
   // Of the lines, so many at most are for copies in executable graphs: none
   // leaves graphs to the driver.
@@ -284,8 +285,8 @@ class Engine {
   // The driver's copy of a chunk between its slot and the device.
   absl::Status CopySlot(const CopyRequest& request, const Context& context,
                         const Transfer& transfer, uint32_t chunk) const;
-  void Fill(std::byte* slot, const Transfer& transfer, uint64_t offset,
-            size_t bytes) const;
+  void Fill(const Move& move) const;
+  void Drain(const Move& move) const;
   Enqueued EnqueueDeferred(const CopyRequest& request, const Context& context,
                            const Transfer& transfer) const;
   Enqueued EnqueueFill(const CopyRequest& request, const Context& context,

@@ -67,6 +67,7 @@ struct Transfer {
   // Host to device: the caller enqueues each chunk's copy once the chunk is
   // filled, so that the stream waits for nothing.
   bool driven = false;
+  bool hands_over = false;  // see copy::HandOver
   // Device to host: so many chunks find their slots free, whenever the stream
   // gets there, and wait for no permission.
   uint32_t unasked = 0;
