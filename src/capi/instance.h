@@ -122,6 +122,9 @@ class Instance {
   // The same, but pageable memory of the program's own goes through the ring
   // too.
   absl::Status CopyPageable(const Copy& copy);
+  // Whether one end is ordinary memory, which CUDA does not know and is no
+  // staged block, and the other the device's, and which way it goes then.
+  absl::StatusOr<std::optional<Direction>> PageableDirection(const Copy& copy);
   // Bytes of an element; 0 for an array that is not made of equal channels.
   absl::StatusOr<uint64_t> ArrayElement(CUarray array);
 

@@ -184,19 +184,30 @@ absl::Status Instance::CopyPageable(const Copy& copy) {
                                        " reaches beyond all addresses"));
     }
   }
+  const auto direction = PageableDirection(copy);
+  if (!direction.ok()) return direction.status();
+  if (direction->has_value()) return CopyStaged(copy, nullptr, **direction);
+  return CopyNatively(copy, DirectionOf(copy.kind), CopyPath::kPassed);
+}
+
+absl::StatusOr<std::optional<Direction>> Instance::PageableDirection(
+    const Copy& copy) {
   if (auto status = CheckProcess(); !status.ok()) return status;
   if (auto status = contexts_.EnsureCurrent(); !status.ok()) return status;
+  if (memory_.IsStaged(copy.dst) || memory_.IsStaged(copy.src)) {
+    return std::nullopt;
+  }
   const auto to = Classify(copy.dst);
   if (!to.ok()) return to.status();
   const auto from = Classify(copy.src);
   if (!from.ok()) return from.status();
   if (*from == Memory::kPageable && *to == Memory::kDevice) {
-    return CopyStaged(copy, nullptr, Direction::kHostToDevice);
+    return Direction::kHostToDevice;
   }
   if (*from == Memory::kDevice && *to == Memory::kPageable) {
-    return CopyStaged(copy, nullptr, Direction::kDeviceToHost);
+    return Direction::kDeviceToHost;
   }
-  return CopyNatively(copy, DirectionOf(copy.kind), CopyPath::kPassed);
+  return std::nullopt;
 }
 
 absl::StatusOr<uint64_t> Instance::ArrayElement(CUarray array) {

@@ -60,6 +60,9 @@ inline constexpr uint64_t kMostBytes = kGiB << 20;
   X(Bytes, stage_min_bytes, 0, 1, kMostBytes, "the small limit alone",         \
     "preloaded: smallest request that pinring takes; the driver pins smaller " \
     "ones")                                                                    \
+  X(Bytes, pageable_min_bytes, uint64_t{4} << 20, 1, kMostBytes, "never",      \
+    "preloaded: smallest copy of memory that is not pinned that goes through " \
+    "the ring")                                                                \
   X(Names, leave_alone, "", 0, 0, nullptr,                                     \
     "preloaded: categories and libraries whose requests the driver pins")      \
   X(Bool, show_usage, false, 0, 1, nullptr,                                    \

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "src/driver/driver.h"
 #include "src/preload/promote.h"
@@ -30,6 +31,17 @@ inline bool ReachesBeyondSmallBlock(CUdeviceptr address, size_t bytes) {
          bytes > facts->bytes - (uint64_t{address} - facts->base);
 }
 
+// Neither end is staged. Smaller copies are not looked at.
+template <typename Call>
+CUresult CopyOfOthers(Call native, const Instance::Copy& copy) {
+  constexpr size_t kWorthALookBytes = size_t{64} << 10;
+  if (copy.bytes < kWorthALookBytes || copy.kind == cudaMemcpyDeviceToDevice) {
+    return native();
+  }
+  const std::optional<CUresult> code = CopyPageable(copy);
+  return code.has_value() ? *code : native();
+}
+
 // A copy of bytes in one piece.
 template <typename Row, typename Call>
 CUresult CopyBytes(Call native, CUdeviceptr dst, CUdeviceptr src, size_t bytes,
@@ -39,15 +51,17 @@ CUresult CopyBytes(Call native, CUdeviceptr dst, CUdeviceptr src, size_t bytes,
       ReachesBeyondSmallBlock(src, bytes)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if ((!IsStaged(Pointer(dst)) && !IsStaged(Pointer(src))) || !HasContext()) {
-    return native();
+  const Instance::Copy copy = {.dst = reinterpret_cast<void*>(dst),
+                               .src = Pointer(src),
+                               .bytes = bytes,
+                               .kind = kind,
+                               .stream = stream,
+                               .wait = wait};
+  if (!IsStaged(Pointer(dst)) && !IsStaged(Pointer(src))) {
+    return CopyOfOthers(native, copy);
   }
-  return CopyStaged({.dst = reinterpret_cast<void*>(dst),
-                     .src = Pointer(src),
-                     .bytes = bytes,
-                     .kind = kind,
-                     .stream = stream,
-                     .wait = wait});
+  if (!HasContext()) return native();
+  return CopyStaged(copy);
 }
 
 inline CUdeviceptr Address(const void* pointer) {

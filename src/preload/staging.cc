@@ -201,6 +201,39 @@ CUresult CopyStaged(const Instance::Copy& copy) {
   });
 }
 
+std::optional<CUresult> CopyPageable(const Instance::Copy& copy) {
+  // Natively an asynchronous copy to the device of up to 1 MiB returns when the
+  // source is read, whatever holds the stream, and one of 4 MiB when the stream
+  // has got there.
+  constexpr size_t kReadAtOnceBytes = size_t{4} << 20;
+  if (!HasContext() ||
+      (!IsLegacyStream(copy.stream) && IsCapturing(copy.stream))) {
+    return std::nullopt;
+  }
+  bool left = false;
+  const CUresult code = Guarded([&]() -> absl::Status {
+    Instance* const instance = NewBlocksInstance();
+    left = true;
+    if (instance == nullptr) return absl::OkStatus();
+    const size_t least = instance->options().pageable_min_bytes;
+    if (least == 0 || copy.bytes < least) return absl::OkStatus();
+    const auto direction = instance->PageableDirection(copy);
+    // Whatever keeps it from telling, the driver will say.
+    if (!direction.ok() || !direction->has_value()) return absl::OkStatus();
+    left = false;
+    Instance::Copy through = copy;
+    if (!copy.wait) {
+      const bool waits = **direction == Direction::kDeviceToHost ||
+                         copy.bytes >= kReadAtOnceBytes;
+      through.wait = waits;
+      if (!waits) through.access = HostAccess::kDuringCall;
+    }
+    return instance->CopyPageable(through);
+  });
+  if (left) return std::nullopt;
+  return code;
+}
+
 #if CUDA_VERSION >= 12080
 CUresult CopyOfBatch(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
                      const CUmemcpyAttributes& attributes, CUstream stream) {

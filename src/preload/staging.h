@@ -58,7 +58,7 @@ bool HasContext();
 // cuMemHostAlloc; none where the request is left to the driver.
 std::optional<CUresult> Allocate(void** pointer, size_t bytes, unsigned flags);
 
-// The rest is about addresses in blocks.
+// What follows is about addresses in blocks, but for CopyPageable.
 CUresult Free(void* pointer);
 CUresult GetDevicePointer(CUdeviceptr* device_pointer, void* pointer,
                           unsigned flags);
@@ -67,6 +67,11 @@ CUresult GetFlags(unsigned* flags, void* pointer);
 // Copies of which at least one end is staged; of rows where copy.rows is set.
 CUresult CopyStaged(const Instance::Copy& copy);
 CUresult FillStaged(const Instance::Fill& fill);
+
+// A copy of which no end is staged, through the ring where it is between the
+// device and memory that is not pinned: it blocks as the driver's own does.
+// None where it is left to the driver.
+std::optional<CUresult> CopyPageable(const Instance::Copy& copy);
 
 #if CUDA_VERSION >= 12080
 // One copy of a batch, whose source is read when the attributes say.
