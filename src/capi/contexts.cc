@@ -84,6 +84,9 @@ absl::Status Contexts::OrderAfter(CUcontext other, CUstream stream) {
   if (status.ok()) {
     status = CudaStatus(driver_.EventRecord(here, nullptr), "cuEventRecord");
   }
+  // A driver that gathers work hands it on when it is asked about it. Nobody
+  // may ask the stream.
+  if (status.ok()) (void)driver_.EventQuery(here);
   CUcontext popped = nullptr;
   status.Update(CudaStatus(driver_.CtxPopCurrent(&popped), "cuCtxPopCurrent"));
   if (status.ok()) {
