@@ -5,6 +5,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -762,6 +763,66 @@ TEST_F(CapiTest, OneDeviceWithoutUnifiedMemoryIsEnoughForTheRing) {
   EXPECT_EQ(usage.copies[pinringCopyHostToDevice][pinringCopyPassed].count, 0u);
   EXPECT_EQ(pinringFreeHost(block), cudaSuccess);
   ResetDefaultInstanceForTesting(nullptr);
+}
+
+TEST_F(CapiTest, APeerCopyComesAfterTheWorkOfTheDevicesItNames) {
+  if (TestsRunNatively()) GTEST_SKIP() << "two devices are simulated only";
+  simcuda::MachineOptions options;
+  options.devices = 2;
+  Start(options);
+  char* block = Block(kBlockBytes);
+  uint32_t* const flag = bed_->PinnedFlag();
+  CUcontext second = nullptr;
+  CUcontext popped = nullptr;
+  CUstream stream = nullptr;
+  CUdeviceptr memory = 0;
+  ASSERT_EQ(driver().DevicePrimaryCtxRetain(&second, 1), CUDA_SUCCESS);
+  ASSERT_EQ(driver().CtxPushCurrent(second), CUDA_SUCCESS);
+  ASSERT_EQ(driver().StreamCreateWithPriority(&stream, CU_STREAM_DEFAULT, 0),
+            CUDA_SUCCESS);
+  ASSERT_EQ(driver().MemAlloc(&memory, kBlockBytes), CUDA_SUCCESS);
+  ASSERT_EQ(
+      driver().StreamWaitValue32(stream, reinterpret_cast<CUdeviceptr>(flag), 1,
+                                 CU_STREAM_WAIT_VALUE_GEQ),
+      CUDA_SUCCESS);
+  ASSERT_EQ(driver().MemsetD8Async(memory, 0x77, kBlockBytes, stream),
+            CUDA_SUCCESS);
+  ASSERT_EQ(driver().CtxPopCurrent(&popped), CUDA_SUCCESS);
+  cudaError_t code = cudaErrorUnknown;
+  {
+    CallOnThread call(*bed_, [&] {
+      bed_->UseContext();
+      code = pinringMemcpyPeer(block, 0, AsPointer(memory), 1, kBlockBytes);
+      return CUDA_SUCCESS;
+    });
+    EXPECT_TRUE(call.Blocks());
+    std::atomic_ref<uint32_t>(*flag).store(1, std::memory_order_release);
+    EXPECT_EQ(call.result(), CUDA_SUCCESS);
+  }
+  EXPECT_EQ(code, cudaSuccess) << pinringGetLastErrorMessage();
+  for (size_t i = 0; i < kBlockBytes; ++i) ASSERT_EQ(block[i], 0x77);
+  // Not ordered, but right, is the asynchronous form, in a stream of either
+  // device.
+  std::memset(block, 0x12, kBlockBytes);
+  EXPECT_EQ(pinringMemcpyPeerAsync(AsPointer(memory), 1, block, 0, kBlockBytes,
+                                   bed_->NonBlockingStream()),
+            cudaSuccess);
+  EXPECT_EQ(driver().CtxSynchronize(), CUDA_SUCCESS);
+  std::memset(block, 0, kBlockBytes);
+  EXPECT_EQ(pinringMemcpyPeerAsync(block, 0, AsPointer(memory), 1, kBlockBytes,
+                                   stream),
+            cudaSuccess);
+  EXPECT_EQ(driver().StreamSynchronize(stream), CUDA_SUCCESS);
+  for (size_t i = 0; i < kBlockBytes; ++i) ASSERT_EQ(block[i], 0x12);
+  EXPECT_EQ(pinringMemcpyPeer(block, 0, AsPointer(memory), 9, kBlockBytes),
+            cudaErrorInvalidDevice);
+  EXPECT_EQ(Usage().kinds[pinringUsagePromoted].totalCount, 0u);
+  EXPECT_EQ(pinringFreeHost(block), cudaSuccess);
+  EXPECT_EQ(driver().CtxPushCurrent(second), CUDA_SUCCESS);
+  EXPECT_EQ(driver().MemFree(memory), CUDA_SUCCESS);
+  EXPECT_EQ(driver().StreamDestroy(stream), CUDA_SUCCESS);
+  EXPECT_EQ(driver().CtxPopCurrent(&popped), CUDA_SUCCESS);
+  EXPECT_EQ(driver().DevicePrimaryCtxRelease(1), CUDA_SUCCESS);
 }
 
 TEST_F(CapiTest, PassedCopiesAreCountedAsTheProgramDeclaredThem) {

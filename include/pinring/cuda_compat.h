@@ -7,14 +7,14 @@
 // which have the same overloads, templates and default arguments:
 //   * Allocation, free and queries of pinned memory are pinring's.
 //   * Copies from or to a staged block in one, two and three dimensions, with
-//     arrays, symbols and in batches, and memsets of one, are pinring's. Those
-//     that touch none go to the program's own runtime as they are, after a
-//     look-up.
+//     arrays, symbols and peers and in batches, and memsets of one, are
+//     pinring's. Those that touch none go to the program's own runtime as they
+//     are, after a look-up.
 //   * The rest pins the staged blocks that it touches ("promotes" them), then
 //     goes to the runtime: right, but the block counts as pinned until it is
-//     freed. These are nodes of graphs built by hand, copies between devices,
-//     batches of boxes, batches in a capturing stream, arrays of compressed
-//     formats, and the deprecated cudaMemcpyToArray and cudaMemcpyFromArray.
+//     freed. These are nodes of graphs built by hand, batches in a capturing
+//     stream, boxes of arrays of compressed formats or of another device's, and
+//     the deprecated cudaMemcpyToArray and cudaMemcpyFromArray.
 //   * Captures, and graphs from instantiation to destruction, are pinring's:
 //     captured copies of staged blocks go through the ring (pinring.h, Graphs).
 //   * cudaGetLastError and cudaPeekAtLastError report pinring's errors too.
@@ -31,6 +31,7 @@
 
 #include <cuda_runtime.h>
 #include <pinring/pinring.h>
+#include <string.h>
 
 #if !defined(__CUDA_ARCH__)
 
@@ -73,11 +74,12 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(UseDevice)(void) {
              : PINRING_COMPAT_NAME(Ours)(pinringSetDevice(device));
 }
 
-// Whether either pointer is into a staged block.
-PINRING_COMPAT_INLINE int PINRING_COMPAT_NAME(TouchesStaged)(
+// Whether either pointer is into any block of pinring's: copies of those go
+// there, also of small blocks, whose ends the runtime does not know.
+PINRING_COMPAT_INLINE int PINRING_COMPAT_NAME(TouchesBlock)(
     const void* first, const void* second) {
-  return pinringGetBlockKind(first) == pinringBlockStaged ||
-         pinringGetBlockKind(second) == pinringBlockStaged;
+  return pinringGetBlockKind(first) != pinringBlockNone ||
+         pinringGetBlockKind(second) != pinringBlockNone;
 }
 
 // Really pins what a staged pointer points to.
@@ -184,7 +186,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy)(void* dst, const void* src,
                                                     size_t bytes,
                                                     enum cudaMemcpyKind kind) {
   cudaError_t error = cudaSuccess;
-  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst, src)) {
+  if (!PINRING_COMPAT_NAME(TouchesBlock)(dst, src)) {
     return cudaMemcpy(dst, src, bytes, kind);
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
@@ -201,7 +203,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyAsync)(
     void* dst, const void* src, size_t bytes, enum cudaMemcpyKind kind,
     cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
   cudaError_t error = cudaSuccess;
-  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst, src)) {
+  if (!PINRING_COMPAT_NAME(TouchesBlock)(dst, src)) {
     return cudaMemcpyAsync(dst, src, bytes, kind, stream);
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
@@ -216,7 +218,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2D)(
     void* dst, size_t dst_pitch, const void* src, size_t src_pitch,
     size_t width, size_t height, enum cudaMemcpyKind kind) {
   cudaError_t error = cudaSuccess;
-  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst, src)) {
+  if (!PINRING_COMPAT_NAME(TouchesBlock)(dst, src)) {
     return cudaMemcpy2D(dst, dst_pitch, src, src_pitch, width, height, kind);
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
@@ -230,7 +232,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DAsync)(
     size_t width, size_t height, enum cudaMemcpyKind kind,
     cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
   cudaError_t error = cudaSuccess;
-  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst, src)) {
+  if (!PINRING_COMPAT_NAME(TouchesBlock)(dst, src)) {
     return cudaMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, height,
                              kind, stream);
   }
@@ -241,19 +243,30 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DAsync)(
                            PINRING_COMPAT_STREAM(stream)));
 }
 
+// Bytes of an element of the array; 0 where its channels are none that pinring
+// knows, as in compressed formats.
+PINRING_COMPAT_INLINE size_t
+PINRING_COMPAT_NAME(ArrayElement)(cudaArray_const_t array) {
+  struct cudaChannelFormatDesc channels;
+  struct cudaExtent extent;
+  unsigned int flags = 0;
+  if (cudaArrayGetInfo(&channels, &extent, &flags, (cudaArray_t)array) !=
+          cudaSuccess ||
+      channels.f > cudaChannelFormatKindFloat) {
+    return 0;
+  }
+  return (size_t)(channels.x + channels.y + channels.z + channels.w) / 8;
+}
+
 // Whether pinring copies the box: between addresses, or an address and an array
 // whose elements it knows.
 PINRING_COMPAT_INLINE int PINRING_COMPAT_NAME(BoxIsOurs)(
     const struct cudaMemcpy3DParms* copy) {
-  struct cudaChannelFormatDesc channels;
-  struct cudaExtent extent;
-  unsigned int flags = 0;
   const cudaArray_t array =
       copy->dstArray != NULL ? copy->dstArray : copy->srcArray;
   if (array == NULL) return 1;
   return (copy->srcArray == NULL || copy->dstArray == NULL) &&
-         cudaArrayGetInfo(&channels, &extent, &flags, array) == cudaSuccess &&
-         channels.f <= cudaChannelFormatKindFloat;
+         PINRING_COMPAT_NAME(ArrayElement)(array) != 0;
 }
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3DAsync)(
@@ -261,7 +274,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3DAsync)(
     cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
   cudaError_t error = cudaSuccess;
   if (copy == NULL ||
-      !PINRING_COMPAT_NAME(TouchesStaged)(copy->dstPtr.ptr, copy->srcPtr.ptr)) {
+      !PINRING_COMPAT_NAME(TouchesBlock)(copy->dstPtr.ptr, copy->srcPtr.ptr)) {
     return cudaMemcpy3DAsync(copy, stream);
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
@@ -278,7 +291,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3D)(
     const struct cudaMemcpy3DParms* copy) {
   cudaError_t error = cudaSuccess;
   if (copy == NULL ||
-      !PINRING_COMPAT_NAME(TouchesStaged)(copy->dstPtr.ptr, copy->srcPtr.ptr)) {
+      !PINRING_COMPAT_NAME(TouchesBlock)(copy->dstPtr.ptr, copy->srcPtr.ptr)) {
     return cudaMemcpy3D(copy);
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
@@ -294,7 +307,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DToArray)(
     cudaArray_t dst, size_t x, size_t y, const void* src, size_t src_pitch,
     size_t width, size_t height, enum cudaMemcpyKind kind) {
   cudaError_t error = cudaSuccess;
-  if (!PINRING_COMPAT_NAME(TouchesStaged)(src, NULL)) {
+  if (!PINRING_COMPAT_NAME(TouchesBlock)(src, NULL)) {
     return cudaMemcpy2DToArray(dst, x, y, src, src_pitch, width, height, kind);
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
@@ -308,7 +321,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DToArrayAsync)(
     size_t width, size_t height, enum cudaMemcpyKind kind,
     cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
   cudaError_t error = cudaSuccess;
-  if (!PINRING_COMPAT_NAME(TouchesStaged)(src, NULL)) {
+  if (!PINRING_COMPAT_NAME(TouchesBlock)(src, NULL)) {
     return cudaMemcpy2DToArrayAsync(dst, x, y, src, src_pitch, width, height,
                                     kind, stream);
   }
@@ -323,7 +336,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DFromArray)(
     void* dst, size_t dst_pitch, cudaArray_const_t src, size_t x, size_t y,
     size_t width, size_t height, enum cudaMemcpyKind kind) {
   cudaError_t error = cudaSuccess;
-  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst, NULL)) {
+  if (!PINRING_COMPAT_NAME(TouchesBlock)(dst, NULL)) {
     return cudaMemcpy2DFromArray(dst, dst_pitch, src, x, y, width, height,
                                  kind);
   }
@@ -338,7 +351,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DFromArrayAsync)(
     size_t width, size_t height, enum cudaMemcpyKind kind,
     cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
   cudaError_t error = cudaSuccess;
-  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst, NULL)) {
+  if (!PINRING_COMPAT_NAME(TouchesBlock)(dst, NULL)) {
     return cudaMemcpy2DFromArrayAsync(dst, dst_pitch, src, x, y, width, height,
                                       kind, stream);
   }
@@ -349,12 +362,88 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy2DFromArrayAsync)(
                                     kind, PINRING_COMPAT_STREAM(stream)));
 }
 
+// --- Copies between devices ------------------------------------------------
+
+// The runtime has one form each of these two, in either mode.
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyPeer)(
+    void* dst, int dst_device, const void* src, int src_device, size_t bytes) {
+  cudaError_t error = cudaSuccess;
+  if (!PINRING_COMPAT_NAME(TouchesBlock)(dst, src)) {
+    return cudaMemcpyPeer(dst, dst_device, src, src_device, bytes);
+  }
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  if (error != cudaSuccess) return error;
+  return PINRING_COMPAT_NAME(Ours)(
+      pinringMemcpyPeer(dst, dst_device, src, src_device, bytes));
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyPeerAsync)(
+    void* dst, int dst_device, const void* src, int src_device, size_t bytes,
+    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  cudaError_t error = cudaSuccess;
+  if (!PINRING_COMPAT_NAME(TouchesBlock)(dst, src)) {
+    return cudaMemcpyPeerAsync(dst, dst_device, src, src_device, bytes, stream);
+  }
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  if (error != cudaSuccess) return error;
+  return PINRING_COMPAT_NAME(Ours)(
+      pinringMemcpyPeerAsync(dst, dst_device, src, src_device, bytes, stream));
+}
+
+// How a copy of a box between devices is made: by pinring, by the runtime once
+// its blocks are pinned, or by the runtime as it is.
+PINRING_COMPAT_INLINE int PINRING_COMPAT_NAME(PeerBoxTouchesBlock)(
+    const struct cudaMemcpy3DPeerParms* copy) {
+  return copy != NULL &&
+         PINRING_COMPAT_NAME(TouchesBlock)(copy->dstPtr.ptr, copy->srcPtr.ptr);
+}
+PINRING_COMPAT_INLINE int PINRING_COMPAT_NAME(PeerBoxIsOurs)(
+    const struct cudaMemcpy3DPeerParms* copy) {
+  return copy->dstArray != NULL
+             ? copy->srcArray == NULL &&
+                   PINRING_COMPAT_NAME(ArrayElement)(copy->dstArray) != 0
+             : copy->srcArray == NULL ||
+                   PINRING_COMPAT_NAME(ArrayElement)(copy->srcArray) != 0;
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3DPeer)(
+    const struct cudaMemcpy3DPeerParms* copy) {
+  cudaError_t error = cudaSuccess;
+  if (!PINRING_COMPAT_NAME(PeerBoxTouchesBlock)(copy)) {
+    return cudaMemcpy3DPeer(copy);
+  }
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  if (error != cudaSuccess) return error;
+  if (PINRING_COMPAT_NAME(PeerBoxIsOurs)(copy)) {
+    return PINRING_COMPAT_CALL(pinringMemcpy3DPeer, copy);
+  }
+  error = PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
+  return error != cudaSuccess ? error : cudaMemcpy3DPeer(copy);
+}
+
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3DPeerAsync)(
+    const struct cudaMemcpy3DPeerParms* copy,
+    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
+  cudaError_t error = cudaSuccess;
+  if (!PINRING_COMPAT_NAME(PeerBoxTouchesBlock)(copy)) {
+    return cudaMemcpy3DPeerAsync(copy, stream);
+  }
+  error = PINRING_COMPAT_NAME(UseDevice)();
+  if (error != cudaSuccess) return error;
+  if (PINRING_COMPAT_NAME(PeerBoxIsOurs)(copy)) {
+    return PINRING_COMPAT_NAME(Ours)(
+        pinringMemcpy3DPeerAsync(copy, PINRING_COMPAT_STREAM(stream)));
+  }
+  error = PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
+  return error != cudaSuccess ? error : cudaMemcpy3DPeerAsync(copy, stream);
+}
+
 // --- Memsets ---------------------------------------------------------------
 
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset)(void* dst, int value,
                                                     size_t bytes) {
   cudaError_t error = cudaSuccess;
-  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst, NULL)) {
+  if (!PINRING_COMPAT_NAME(TouchesBlock)(dst, NULL)) {
     return cudaMemset(dst, value, bytes);
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
@@ -366,7 +455,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemsetAsync)(
     void* dst, int value, size_t bytes,
     cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
   cudaError_t error = cudaSuccess;
-  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst, NULL)) {
+  if (!PINRING_COMPAT_NAME(TouchesBlock)(dst, NULL)) {
     return cudaMemsetAsync(dst, value, bytes, stream);
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
@@ -379,7 +468,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset2D)(void* dst, size_t pitch,
                                                       int value, size_t width,
                                                       size_t height) {
   cudaError_t error = cudaSuccess;
-  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst, NULL)) {
+  if (!PINRING_COMPAT_NAME(TouchesBlock)(dst, NULL)) {
     return cudaMemset2D(dst, pitch, value, width, height);
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
@@ -391,7 +480,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset2DAsync)(
     void* dst, size_t pitch, int value, size_t width, size_t height,
     cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
   cudaError_t error = cudaSuccess;
-  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst, NULL)) {
+  if (!PINRING_COMPAT_NAME(TouchesBlock)(dst, NULL)) {
     return cudaMemset2DAsync(dst, pitch, value, width, height, stream);
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
@@ -403,7 +492,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset2DAsync)(
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset3D)(
     struct cudaPitchedPtr dst, int value, struct cudaExtent extent) {
   cudaError_t error = cudaSuccess;
-  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst.ptr, NULL)) {
+  if (!PINRING_COMPAT_NAME(TouchesBlock)(dst.ptr, NULL)) {
     return cudaMemset3D(dst, value, extent);
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
@@ -415,7 +504,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memset3DAsync)(
     struct cudaPitchedPtr dst, int value, struct cudaExtent extent,
     cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
   cudaError_t error = cudaSuccess;
-  if (!PINRING_COMPAT_NAME(TouchesStaged)(dst.ptr, NULL)) {
+  if (!PINRING_COMPAT_NAME(TouchesBlock)(dst.ptr, NULL)) {
     return cudaMemset3DAsync(dst, value, extent, stream);
   }
   error = PINRING_COMPAT_NAME(UseDevice)();
@@ -472,23 +561,6 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyFromArray)(
              : cudaMemcpyFromArray(dst, src, x, y, bytes, kind);
 }
 
-PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3DPeer)(
-    const struct cudaMemcpy3DPeerParms* copy) {
-  const cudaError_t error =
-      copy == NULL
-          ? cudaSuccess
-          : PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
-  return error != cudaSuccess ? error : cudaMemcpy3DPeer(copy);
-}
-
-PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyPeer)(
-    void* dst, int dst_device, const void* src, int src_device, size_t bytes) {
-  const cudaError_t error = PINRING_COMPAT_NAME(PinBoth)(dst, src);
-  return error != cudaSuccess
-             ? error
-             : cudaMemcpyPeer(dst, dst_device, src, src_device, bytes);
-}
-
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyToArrayAsync)(
     cudaArray_t dst, size_t x, size_t y, const void* src, size_t bytes,
     enum cudaMemcpyKind kind, cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
@@ -505,25 +577,6 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyFromArrayAsync)(
   return error != cudaSuccess
              ? error
              : cudaMemcpyFromArrayAsync(dst, src, x, y, bytes, kind, stream);
-}
-
-PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3DPeerAsync)(
-    const struct cudaMemcpy3DPeerParms* copy,
-    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
-  const cudaError_t error =
-      copy == NULL
-          ? cudaSuccess
-          : PINRING_COMPAT_NAME(PinBoth)(copy->dstPtr.ptr, copy->srcPtr.ptr);
-  return error != cudaSuccess ? error : cudaMemcpy3DPeerAsync(copy, stream);
-}
-
-PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyPeerAsync)(
-    void* dst, int dst_device, const void* src, int src_device, size_t bytes,
-    cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
-  const cudaError_t error = PINRING_COMPAT_NAME(PinBoth)(dst, src);
-  return error != cudaSuccess ? error
-                              : cudaMemcpyPeerAsync(dst, dst_device, src,
-                                                    src_device, bytes, stream);
 }
 
 #if defined(__GNUC__)
@@ -557,7 +610,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyToSymbol)(
     size_t offset PINRING_COMPAT_DEFAULT(0),
     enum cudaMemcpyKind kind PINRING_COMPAT_DEFAULT(cudaMemcpyHostToDevice)) {
   char* dst = NULL;
-  if (PINRING_COMPAT_NAME(TouchesStaged)(src, NULL) &&
+  if (PINRING_COMPAT_NAME(TouchesBlock)(src, NULL) &&
       (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDefault)) {
     dst = PINRING_COMPAT_NAME(InSymbol)(symbol, bytes, offset);
   }
@@ -570,7 +623,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyFromSymbol)(
     size_t offset PINRING_COMPAT_DEFAULT(0),
     enum cudaMemcpyKind kind PINRING_COMPAT_DEFAULT(cudaMemcpyDeviceToHost)) {
   const char* src = NULL;
-  if (PINRING_COMPAT_NAME(TouchesStaged)(dst, NULL) &&
+  if (PINRING_COMPAT_NAME(TouchesBlock)(dst, NULL) &&
       (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDefault)) {
     src = PINRING_COMPAT_NAME(InSymbol)(symbol, bytes, offset);
   }
@@ -582,7 +635,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyToSymbolAsync)(
     const void* symbol, const void* src, size_t bytes, size_t offset,
     enum cudaMemcpyKind kind, cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
   char* dst = NULL;
-  if (PINRING_COMPAT_NAME(TouchesStaged)(src, NULL) &&
+  if (PINRING_COMPAT_NAME(TouchesBlock)(src, NULL) &&
       (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDefault)) {
     dst = PINRING_COMPAT_NAME(InSymbol)(symbol, bytes, offset);
   }
@@ -595,7 +648,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyFromSymbolAsync)(
     void* dst, const void* symbol, size_t bytes, size_t offset,
     enum cudaMemcpyKind kind, cudaStream_t stream PINRING_COMPAT_DEFAULT(0)) {
   const char* src = NULL;
-  if (PINRING_COMPAT_NAME(TouchesStaged)(dst, NULL) &&
+  if (PINRING_COMPAT_NAME(TouchesBlock)(dst, NULL) &&
       (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDefault)) {
     src = PINRING_COMPAT_NAME(InSymbol)(symbol, bytes, offset);
   }
@@ -890,7 +943,7 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(GraphAddMemsetNode)(
 #define PINRING_COMPAT_CONST
 #endif
 
-// How a batch that touches a staged block is copied: by pinring, by the runtime
+// How a batch that touches a block is copied: by pinring, by the runtime
 // once its blocks are pinned, or by the runtime as it is.
 enum PINRING_COMPAT_NAME(BatchWay) {
   PINRING_COMPAT_NAME(BatchRing),
@@ -905,15 +958,15 @@ PINRING_COMPAT_INLINE enum PINRING_COMPAT_NAME(BatchWay)
         size_t count, const struct cudaMemcpyAttributes* attributes,
         const size_t* indices, size_t attribute_count, cudaStream_t stream) {
   enum cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
-  int staged = 0;
+  int ours = 0;
   size_t i = 0;
   if (dsts == NULL || srcs == NULL || sizes == NULL) {
     return PINRING_COMPAT_NAME(BatchRuntime);
   }
-  for (i = 0; i < count && !staged; ++i) {
-    staged = PINRING_COMPAT_NAME(TouchesStaged)(dsts[i], srcs[i]);
+  for (i = 0; i < count && !ours; ++i) {
+    ours = PINRING_COMPAT_NAME(TouchesBlock)(dsts[i], srcs[i]);
   }
-  if (!staged) return PINRING_COMPAT_NAME(BatchRuntime);
+  if (!ours) return PINRING_COMPAT_NAME(BatchRuntime);
   if (attributes == NULL || indices == NULL || attribute_count == 0 ||
       attribute_count > count || indices[0] != 0 || stream == NULL ||
       stream == cudaStreamLegacy) {
@@ -985,22 +1038,133 @@ PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(MemcpyBatchAsync)(
                               attribute_count PINRING_COMPAT_FAILED, stream);
 }
 
+// A batch of boxes. What one operand is in the words of cudaMemcpy3DParms.
+PINRING_COMPAT_INLINE const void* PINRING_COMPAT_NAME(OperandPointer)(
+    const struct cudaMemcpy3DOperand* operand) {
+  return operand->type == cudaMemcpyOperandTypePointer ? operand->op.ptr.ptr
+                                                       : NULL;
+}
+PINRING_COMPAT_INLINE int PINRING_COMPAT_NAME(SetOperand)(
+    const struct cudaMemcpy3DOperand* operand, const struct cudaExtent* extent,
+    size_t element, struct cudaPitchedPtr* pointer, cudaArray_t* array,
+    struct cudaPos* position) {
+  if (operand->type == cudaMemcpyOperandTypePointer) {
+    const size_t length = operand->op.ptr.rowLength;
+    const size_t height = operand->op.ptr.layerHeight;
+    const size_t row = length == 0 ? extent->width : length;
+    if (operand->op.ptr.ptr == NULL || row < extent->width ||
+        (height != 0 && height < extent->height) ||
+        row > (size_t)-1 / element) {
+      return 0;
+    }
+    pointer->ptr = operand->op.ptr.ptr;
+    pointer->pitch = row * element;
+    pointer->xsize = pointer->pitch;
+    pointer->ysize = height == 0 ? extent->height : height;
+    return 1;
+  }
+  *array = operand->op.array.array;
+  position->x = operand->op.array.offset.x;
+  position->y = operand->op.array.offset.y;
+  position->z = operand->op.array.offset.z;
+  return operand->type == cudaMemcpyOperandTypeArray && *array != NULL;
+}
+
+// Says in those words what one copy of a batch is; 0 where only the runtime can
+// judge or make it.
+PINRING_COMPAT_INLINE int PINRING_COMPAT_NAME(DescribeBatchBox)(
+    const struct cudaMemcpy3DBatchOp* box, struct cudaMemcpy3DParms* copy) {
+  const int to_array = box->dst.type == cudaMemcpyOperandTypeArray;
+  const int from_array = box->src.type == cudaMemcpyOperandTypeArray;
+  size_t element = 1;
+  memset(copy, 0, sizeof(*copy));
+  copy->extent = box->extent;
+  copy->kind = cudaMemcpyDefault;
+  if (box->extent.width == 0 || box->extent.height == 0 ||
+      box->extent.depth == 0 || (to_array && from_array) ||
+      box->srcAccessOrder < cudaMemcpySrcAccessOrderStream ||
+      box->srcAccessOrder > cudaMemcpySrcAccessOrderAny) {
+    return 0;
+  }
+  if (to_array || from_array) {
+    element = PINRING_COMPAT_NAME(ArrayElement)(
+        to_array ? box->dst.op.array.array : box->src.op.array.array);
+    if (element == 0) return 0;
+  }
+  return PINRING_COMPAT_NAME(SetOperand)(&box->src, &box->extent, element,
+                                         &copy->srcPtr, &copy->srcArray,
+                                         &copy->srcPos) &&
+         PINRING_COMPAT_NAME(SetOperand)(&box->dst, &box->extent, element,
+                                         &copy->dstPtr, &copy->dstArray,
+                                         &copy->dstPos);
+}
+
+PINRING_COMPAT_INLINE enum PINRING_COMPAT_NAME(BatchWay)
+    PINRING_COMPAT_NAME(WayOfBoxes)(size_t count,
+                                    const struct cudaMemcpy3DBatchOp* copies,
+                                    unsigned long long flags,
+                                    cudaStream_t stream) {
+  enum cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+  struct cudaMemcpy3DParms copy;
+  int ours = 0;
+  size_t i = 0;
+  if (copies == NULL) return PINRING_COMPAT_NAME(BatchRuntime);
+  for (i = 0; i < count && !ours; ++i) {
+    ours = PINRING_COMPAT_NAME(TouchesBlock)(
+        PINRING_COMPAT_NAME(OperandPointer)(&copies[i].dst),
+        PINRING_COMPAT_NAME(OperandPointer)(&copies[i].src));
+  }
+  if (!ours) return PINRING_COMPAT_NAME(BatchRuntime);
+  if (flags != 0 || stream == NULL || stream == cudaStreamLegacy) {
+    return PINRING_COMPAT_NAME(BatchPinned);
+  }
+  for (i = 0; i < count; ++i) {
+    if (!PINRING_COMPAT_NAME(DescribeBatchBox)(&copies[i], &copy)) {
+      return PINRING_COMPAT_NAME(BatchPinned);
+    }
+  }
+  return cudaStreamIsCapturing(stream, &capturing) == cudaSuccess &&
+                 capturing == cudaStreamCaptureStatusNone
+             ? PINRING_COMPAT_NAME(BatchRing)
+             : PINRING_COMPAT_NAME(BatchPinned);
+}
+
+// Each copy by itself, in the order of the list.
+PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(CopyBoxes)(
+    size_t count, const struct cudaMemcpy3DBatchOp* copies, size_t* failed,
+    cudaStream_t stream) {
+  struct cudaMemcpy3DParms copy;
+  size_t i = 0;
+  cudaError_t error = PINRING_COMPAT_NAME(UseDevice)();
+  if (failed != NULL) *failed = (size_t)-1;
+  for (i = 0; i < count && error == cudaSuccess; ++i) {
+    (void)PINRING_COMPAT_NAME(DescribeBatchBox)(&copies[i], &copy);
+    error = PINRING_COMPAT_NAME(Ours)(pinringCopy3DAsync(
+        &copy, (enum pinringAccess)copies[i].srcAccessOrder, stream));
+    if (error != cudaSuccess && failed != NULL) *failed = i;
+  }
+  return error;
+}
+
 PINRING_COMPAT_FUNCTION PINRING_COMPAT_NAME(Memcpy3DBatchAsync)(
     size_t count,
     struct cudaMemcpy3DBatchOp* copies PINRING_COMPAT_FAILED_PARAMETER,
     unsigned long long flags, cudaStream_t stream) {
+#if CUDART_VERSION >= 13000
+  size_t* const failed = NULL;
+#endif
   size_t i = 0;
-  for (i = 0; copies != NULL && i < count; ++i) {
-    const struct cudaMemcpy3DOperand* const ends[2] = {&copies[i].src,
-                                                       &copies[i].dst};
-    int end = 0;
-    for (end = 0; end < 2; ++end) {
-      const cudaError_t error =
-          ends[end]->type == cudaMemcpyOperandTypePointer
-              ? PINRING_COMPAT_NAME(Pin)(ends[end]->op.ptr.ptr)
-              : cudaSuccess;
-      if (error != cudaSuccess) return error;
-    }
+  const enum PINRING_COMPAT_NAME(BatchWay) way = PINRING_COMPAT_NAME(
+      WayOfBoxes)(count, copies, flags, PINRING_COMPAT_STREAM(stream));
+  if (way == PINRING_COMPAT_NAME(BatchRing)) {
+    return PINRING_COMPAT_NAME(CopyBoxes)(count, copies, failed,
+                                          PINRING_COMPAT_STREAM(stream));
+  }
+  for (i = 0; way == PINRING_COMPAT_NAME(BatchPinned) && i < count; ++i) {
+    const cudaError_t error = PINRING_COMPAT_NAME(PinBoth)(
+        PINRING_COMPAT_NAME(OperandPointer)(&copies[i].dst),
+        PINRING_COMPAT_NAME(OperandPointer)(&copies[i].src));
+    if (error != cudaSuccess) return error;
   }
   return cudaMemcpy3DBatchAsync(count, copies PINRING_COMPAT_FAILED, flags,
                                 stream);

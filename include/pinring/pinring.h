@@ -210,6 +210,28 @@ PINRING_API cudaError_t pinringMemcpy2DFromArrayAsync(
     void* dst, size_t dst_pitch, cudaArray_const_t src, size_t x, size_t y,
     size_t width, size_t height, enum cudaMemcpyKind kind, cudaStream_t stream);
 
+// As cudaMemcpyPeer and cudaMemcpy3DPeer and their Async forms, where an end
+// may also be a staged block, as it may be pinned memory: it goes through the
+// ring. The ends' addresses say what is copied; the numbers of the devices must
+// be some. The synchronous forms come after the work that the current and both
+// named devices have, as natively, and return when the data is at its
+// destination if an end is a block. A box between a block and an array of
+// another device than the current one promotes the block.
+//
+// Errors: as pinringMemcpy and pinringMemcpy3D, and cudaErrorInvalidDevice,
+// cudaErrorInvalidValue (an end that CUDA does not know).
+PINRING_API cudaError_t pinringMemcpyPeer(void* dst, int dst_device,
+                                          const void* src, int src_device,
+                                          size_t bytes);
+PINRING_API cudaError_t pinringMemcpyPeerAsync(void* dst, int dst_device,
+                                               const void* src, int src_device,
+                                               size_t bytes,
+                                               cudaStream_t stream);
+PINRING_API cudaError_t
+pinringMemcpy3DPeer(const struct cudaMemcpy3DPeerParms* copy);
+PINRING_API cudaError_t pinringMemcpy3DPeerAsync(
+    const struct cudaMemcpy3DPeerParms* copy, cudaStream_t stream);
+
 // --- Filling ---------------------------------------------------------------
 
 // As cudaMemset and its 2D, 3D and Async forms: every byte becomes `value`'s
@@ -270,7 +292,12 @@ PINRING_API cudaError_t pinringCopyAsync(void* dst, const void* src,
                                          enum pinringAccess access,
                                          cudaStream_t stream);
 
-// The same, but returns when the data is at its destination.
+// The same for a box, as pinringMemcpy3DAsync describes it.
+PINRING_API cudaError_t pinringCopy3DAsync(const struct cudaMemcpy3DParms* copy,
+                                           enum pinringAccess access,
+                                           cudaStream_t stream);
+
+// pinringCopyAsync, but returns when the data is at its destination.
 PINRING_API cudaError_t pinringCopy(void* dst, const void* src, size_t bytes,
                                     enum cudaMemcpyKind kind,
                                     cudaStream_t stream);

@@ -37,7 +37,7 @@ absl::Status Contexts::SetDevice(int ordinal) {
   return MakePrimaryCurrent(ordinal);
 }
 
-absl::Status Contexts::MakePrimaryCurrent(int ordinal) {
+absl::StatusOr<CUcontext> Contexts::Primary(int ordinal) {
   CUdevice device = 0;
   if (const CUresult code = driver_.DeviceGet(&device, ordinal);
       code != CUDA_SUCCESS) {
@@ -62,8 +62,41 @@ absl::Status Contexts::MakePrimaryCurrent(int ordinal) {
     }
     retained_[device] = context;
   }
-  return CudaStatus(driver_.CtxSetCurrent(retained_[device]),
-                    "cuCtxSetCurrent");
+  return retained_[device];
+}
+
+absl::Status Contexts::MakePrimaryCurrent(int ordinal) {
+  const auto primary = Primary(ordinal);
+  if (!primary.ok()) return primary.status();
+  return CudaStatus(driver_.CtxSetCurrent(*primary), "cuCtxSetCurrent");
+}
+
+absl::Status Contexts::OrderAfter(CUcontext other, CUstream stream) {
+  CUcontext current = nullptr;
+  absl::Status status =
+      CudaStatus(driver_.CtxGetCurrent(&current), "cuCtxGetCurrent");
+  if (!status.ok() || other == current) return status;
+  status = CudaStatus(driver_.CtxPushCurrent(other), "cuCtxPushCurrent");
+  if (!status.ok()) return status;
+  CUevent here = nullptr;
+  status = CudaStatus(driver_.EventCreate(&here, CU_EVENT_DISABLE_TIMING),
+                      "cuEventCreate");
+  if (status.ok()) {
+    status = CudaStatus(driver_.EventRecord(here, nullptr), "cuEventRecord");
+  }
+  // A driver that gathers work hands it on when it is asked about it. Nobody
+  // may ask the stream.
+  if (status.ok()) (void)driver_.EventQuery(here);
+  CUcontext popped = nullptr;
+  status.Update(CudaStatus(driver_.CtxPopCurrent(&popped), "cuCtxPopCurrent"));
+  if (status.ok()) {
+    status = CudaStatus(driver_.StreamWaitEvent(stream, here, 0),
+                        "cuStreamWaitEvent");
+  }
+  if (here != nullptr) {
+    status.Update(CudaStatus(driver_.EventDestroy(here), "cuEventDestroy"));
+  }
+  return status;
 }
 
 // Freeing memory waits as cuCtxSynchronize does, which ends any capture of the

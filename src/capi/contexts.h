@@ -9,6 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "src/driver/driver.h"
 
@@ -31,6 +32,15 @@ class Contexts {
   // Makes sure that the calling thread's current context is of the device; its
   // primary one, where it has to change. Errors: the driver's.
   absl::Status SetDevice(int ordinal) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The device's primary context, which this object then retains. Errors: the
+  // driver's.
+  absl::StatusOr<CUcontext> Primary(int ordinal) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Lets what is enqueued in `stream`, of the current context, from now on come
+  // after the work that the other context has now, as far as its legacy stream
+  // does. Errors: the driver's.
+  absl::Status OrderAfter(CUcontext other, CUstream stream);
 
   // Waits for all work of the current context and of every device's primary
   // context that is active. Leaves captures alone. Errors: the driver's first

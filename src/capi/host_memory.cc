@@ -409,6 +409,18 @@ absl::Status HostMemory::Promote(Block& block) {
   return absl::OkStatus();
 }
 
+std::optional<HostMemory::Facts> HostMemory::FindShorter(const void* address,
+                                                         uint64_t bytes) const {
+  // In a child of fork the driver refuses all copies.
+  if (InForkedChild()) return std::nullopt;
+  const std::optional<Facts> facts = Describe(address);
+  if (!facts.has_value() ||
+      bytes <= facts->bytes - (AddressOf(address) - facts->base)) {
+    return std::nullopt;
+  }
+  return facts;
+}
+
 std::optional<HostMemory::Facts> HostMemory::Describe(
     const void* address) const {
   const Block* block = map_.Find(address);

@@ -97,6 +97,15 @@ class HostMemory {
   // What is known about `address`; none for memory that is not ours.
   std::optional<Facts> Describe(const void* address) const;
 
+  // The small block that [address, address + bytes) begins in, if it ends
+  // before: the driver, for which the pool is one block, would not notice.
+  std::optional<Facts> ShorterSmallBlock(const void* address,
+                                         uint64_t bytes) const {
+    const Block* block = map_.Find(address);
+    if (block == nullptr || block->kind() != BlockKind::kSmallArena) return {};
+    return FindShorter(address, bytes);
+  }
+
   // The block of an address that copies must not hand to the driver as it is;
   // empty where the driver knows the memory, or nobody does. The cheap look-up
   // before each copy.
@@ -125,6 +134,7 @@ class HostMemory {
   bool InForkedChild() const;
 
  private:
+  std::optional<Facts> FindShorter(const void* address, uint64_t bytes) const;
   absl::StatusOr<void*> AllocateStaged(size_t bytes, unsigned flags,
                                        int device);
   absl::StatusOr<void*> AllocatePinned(size_t bytes, unsigned flags,

@@ -119,14 +119,29 @@ class Instance {
   // As cudaMemcpy3D and cudaMemcpy3DAsync between addresses: copy.rows, each
   // of them no longer than its pitches. copy.bytes is of no account.
   absl::Status MemcpyRows(const Copy& copy);
-  // The same, but pageable memory of the program's own goes through the ring
-  // too.
+  // The same, of rows or not, but pageable memory of the program's own goes
+  // through the ring too.
   absl::Status CopyPageable(const Copy& copy);
   // Whether one end is ordinary memory, which CUDA does not know and is no
   // staged block, and the other the device's, and which way it goes then.
   absl::StatusOr<std::optional<Direction>> PageableDirection(const Copy& copy);
-  // Bytes of an element; 0 for an array that is not made of equal channels.
-  absl::StatusOr<uint64_t> ArrayElement(CUarray array);
+  // As cuMemcpyPeer and cuMemcpy3DPeer, and their Async forms. The kind is of
+  // no account; the contexts are those that the ends are said to be in.
+  struct Peers {
+    CUcontext dst = nullptr;
+    CUcontext src = nullptr;
+  };
+  absl::Status MemcpyPeer(const Copy& copy, const Peers& peers);
+  // The device's primary context.
+  absl::StatusOr<CUcontext> PrimaryContext(int ordinal) {
+    if (auto status = CheckProcess(); !status.ok()) return status;
+    return contexts_.Primary(ordinal);
+  }
+  struct ArrayFacts {
+    uint64_t element_bytes = 0;  // 0: it is not made of equal channels
+    uint64_t row_bytes = 0;
+  };
+  absl::StatusOr<ArrayFacts> DescribeArray(CUarray array);
 
   // As cudaMemset3D and cudaMemset3DAsync: rows.dst says how the rows lie.
   struct Fill {
@@ -171,6 +186,11 @@ class Instance {
     return memory_.Describe(pointer);
   }
 
+  // Whether the bytes begin in a small block and end after it.
+  bool ReachesBeyondSmallBlock(const void* pointer, uint64_t bytes) const {
+    return memory_.ShorterSmallBlock(pointer, bytes).has_value();
+  }
+
   absl::Status PushCategory(std::string_view name);
   absl::Status PopCategory();
   UsageSnapshot Usage() const;
@@ -195,6 +215,14 @@ class Instance {
            const InstanceThreads& threads);
 
   absl::Status CopyBlock(const Copy& copy);
+  // Errors: `bytes` at `pointer`, in a small block, reach beyond it.
+  absl::Status CheckSmallBlock(const void* pointer, uint64_t bytes,
+                               absl::string_view what) const;
+  absl::Status CheckSmallBlocks(const Copy& copy) const;
+  // The copy with its rows' bytes counted. Errors: rows that do not fit.
+  absl::StatusOr<Copy> CheckRows(const Copy& copy) const;
+  absl::Status CopyPeerNatively(const Copy& copy, const Peers& peers);
+  CUresult CallCopyPeer(const Copy& copy, const Peers& peers) const;
   absl::Status FillBlock(const Fill& fill, Block& block);
   absl::Status FillNatively(const Fill& fill);
   CUresult CallFill(const Fill& fill, bool sync) const;

@@ -94,6 +94,18 @@ void SetEnds(const Instance::Copy& copy, DriverCopy* out) {
   (to ? out->dstY : out->srcY) = copy.array->y;
 }
 
+template <typename DriverCopy>
+void SetBox(const Instance::Copy& copy, DriverCopy* box) {
+  const Instance::Rows& rows = *copy.rows;
+  SetEnds(copy, box);
+  box->srcHeight = rows.src.row == 0 ? 0 : rows.src.slice / rows.src.row;
+  box->dstHeight = rows.dst.row == 0 ? 0 : rows.dst.slice / rows.dst.row;
+  box->Depth = rows.depth;
+  if (copy.array.has_value()) {
+    (copy.dst == nullptr ? box->dstZ : box->srcZ) = copy.array->z;
+  }
+}
+
 }  // namespace
 
 // What the driver refuses: rows longer than their pitch, unless it is 0, and,
@@ -129,21 +141,55 @@ absl::Status Instance::Rows::CheckReach(const Pitch& pitch) const {
                                    " reach beyond all addresses"));
 }
 
-absl::Status Instance::MemcpyRows(const Copy& copy) {
+absl::StatusOr<Instance::Copy> Instance::CheckRows(const Copy& copy) const {
+  if (copy.rows == nullptr) return copy;
   const Rows& rows = *copy.rows;
-  if (rows.empty()) return absl::OkStatus();
+  Copy counted = copy;
+  counted.bytes = 0;
+  if (rows.empty()) return counted;
   for (const Pitch& pitch : {rows.dst, rows.src}) {
     if (auto status = rows.CheckPitch(pitch); !status.ok()) return status;
     if (auto status = rows.CheckReach(pitch); !status.ok()) return status;
   }
-  Copy counted = copy;
   counted.bytes = static_cast<size_t>(rows.width * rows.height * rows.depth);
-  return CopyBlock(counted);
+  return counted;
+}
+
+absl::Status Instance::MemcpyRows(const Copy& copy) {
+  const auto counted = CheckRows(copy);
+  return counted.ok() ? CopyBlock(*counted) : counted.status();
+}
+
+absl::Status Instance::CheckSmallBlock(const void* pointer, uint64_t bytes,
+                                       absl::string_view what) const {
+  const auto shorter = memory_.ShorterSmallBlock(pointer, bytes);
+  if (!shorter.has_value()) return absl::OkStatus();
+  return InvalidValue(absl::StrCat(
+      what, " of ", bytes, " bytes at ", AddressText(pointer),
+      " reaches beyond its block of ", shorter->bytes, " bytes at ",
+      AddressText(reinterpret_cast<const void*>(shorter->base))));
+}
+
+absl::Status Instance::CheckSmallBlocks(const Copy& copy) const {
+  auto status = CheckSmallBlock(
+      copy.dst, ExtentOf(copy, Direction::kDeviceToHost), "a copy");
+  if (!status.ok()) return status;
+  return CheckSmallBlock(copy.src, ExtentOf(copy, Direction::kHostToDevice),
+                         "a copy");
 }
 
 absl::Status Instance::CopyBlock(const Copy& copy) {
   if (copy.bytes == 0) return absl::OkStatus();
+  if (auto status = CheckSmallBlocks(copy); !status.ok()) return status;
   if (!memory_.IsStaged(copy.dst) && !memory_.IsStaged(copy.src)) {
+    const bool to = memory_.Owns(copy.dst);
+    if (to || memory_.Owns(copy.src)) {
+      if (auto status = CheckProcess(); !status.ok()) return status;
+      if (auto status = contexts_.EnsureCurrent(); !status.ok()) return status;
+      auto status = CheckKnown(
+          copy, to ? Direction::kDeviceToHost : Direction::kHostToDevice);
+      if (!status.ok()) return status;
+    }
     return CopyNatively(copy, DirectionOf(copy.kind), CopyPath::kPassed);
   }
   const BlockUse to = memory_.UseStaged(copy.dst);
@@ -169,7 +215,10 @@ absl::Status Instance::CopyBlock(const Copy& copy) {
   return CopyNatively(copy, DirectionOf(copy.kind), CopyPath::kPassed);
 }
 
-absl::Status Instance::CopyPageable(const Copy& copy) {
+absl::Status Instance::CopyPageable(const Copy& asked) {
+  const auto checked = CheckRows(asked);
+  if (!checked.ok()) return checked.status();
+  const Copy& copy = *checked;
   if (copy.bytes == 0) return absl::OkStatus();
   if (copy.wait || copy.access == HostAccess::kDuringCall) {
     if (auto status = RefuseCapture(copy.stream); !status.ok()) return status;
@@ -184,6 +233,7 @@ absl::Status Instance::CopyPageable(const Copy& copy) {
                                        " reaches beyond all addresses"));
     }
   }
+  if (auto status = CheckSmallBlocks(copy); !status.ok()) return status;
   const auto direction = PageableDirection(copy);
   if (!direction.ok()) return direction.status();
   if (direction->has_value()) return CopyStaged(copy, nullptr, **direction);
@@ -197,11 +247,20 @@ absl::StatusOr<std::optional<Direction>> Instance::PageableDirection(
   if (memory_.IsStaged(copy.dst) || memory_.IsStaged(copy.src)) {
     return std::nullopt;
   }
-  const auto to = Classify(copy.dst);
+  // The end that has no address is an array.
+  const auto classify = [&](const void* pointer) -> absl::StatusOr<Memory> {
+    if (pointer == nullptr && copy.array.has_value()) return Memory::kDevice;
+    return Classify(pointer);
+  };
+  const auto to = classify(copy.dst);
   if (!to.ok()) return to.status();
-  const auto from = Classify(copy.src);
+  const auto from = classify(copy.src);
   if (!from.ok()) return from.status();
-  if (*from == Memory::kPageable && *to == Memory::kDevice) {
+  // A small block can be read during the call as well as pageable memory can.
+  const bool readable =
+      *from == Memory::kPageable ||
+      (copy.access == HostAccess::kDuringCall && memory_.Owns(copy.src));
+  if (readable && *to == Memory::kDevice) {
     return Direction::kHostToDevice;
   }
   if (*from == Memory::kDevice && *to == Memory::kPageable) {
@@ -210,7 +269,51 @@ absl::StatusOr<std::optional<Direction>> Instance::PageableDirection(
   return std::nullopt;
 }
 
-absl::StatusOr<uint64_t> Instance::ArrayElement(CUarray array) {
+absl::Status Instance::MemcpyPeer(const Copy& asked, const Peers& peers) {
+  const auto checked = CheckRows(asked);
+  if (!checked.ok()) return checked.status();
+  Copy copy = *checked;
+  if (copy.bytes == 0) return absl::OkStatus();
+  const void* const block_address =
+      memory_.IsStaged(copy.dst) ? copy.dst : copy.src;
+  if (auto status = CheckSmallBlocks(copy); !status.ok()) return status;
+  if (!memory_.IsStaged(block_address)) return CopyPeerNatively(copy, peers);
+  if (auto status = CheckProcess(); !status.ok()) return status;
+  if (auto status = contexts_.EnsureCurrent(); !status.ok()) return status;
+  if (copy.array.has_value()) {
+    // The ring's copies are the current context's, which need not know arrays
+    // of others.
+    CUcontext current = nullptr;
+    if (auto status =
+            CudaStatus(driver_.CtxGetCurrent(&current), "cuCtxGetCurrent");
+        !status.ok()) {
+      return status;
+    }
+    if ((copy.dst == nullptr ? peers.dst : peers.src) != current) {
+      if (auto status =
+              PromoteOnUse(const_cast<void*>(block_address),
+                           "a copy to or from another device's array");
+          !status.ok()) {
+        return status;
+      }
+      return CopyPeerNatively(copy, peers);
+    }
+  }
+  if (copy.wait) {
+    if (auto status = RefuseCapture(copy.stream); !status.ok()) return status;
+    const RelaxedCapture relaxed(driver_);
+    for (CUcontext peer : {peers.dst, peers.src}) {
+      auto status = contexts_.OrderAfter(peer, copy.stream);
+      if (!status.ok()) return status;
+    }
+  }
+  // The addresses say which devices these are. The end that is no block has to
+  // be memory that CUDA knows, as natively.
+  copy.kind = cudaMemcpyDeviceToDevice;
+  return CopyBlock(copy);
+}
+
+absl::StatusOr<Instance::ArrayFacts> Instance::DescribeArray(CUarray array) {
   if (auto status = CheckProcess(); !status.ok()) return status;
   CUDA_ARRAY3D_DESCRIPTOR descriptor;
   if (auto status = CallDriver(
@@ -219,7 +322,8 @@ absl::StatusOr<uint64_t> Instance::ArrayElement(CUarray array) {
       !status.ok()) {
     return status;
   }
-  return ArrayElementBytes(descriptor);
+  const uint64_t element = ArrayElementBytes(descriptor);
+  return ArrayFacts{element, element * descriptor.Width};
 }
 
 // A copy that is over when the call returns is no part of a graph. Asked before
@@ -261,7 +365,7 @@ absl::StatusOr<Instance::Memory> Instance::Classify(const void* pointer) {
 absl::Status Instance::CheckKnown(const Copy& copy, Direction direction) {
   const bool in = direction == Direction::kHostToDevice;
   const void* const other = in ? copy.dst : copy.src;
-  if (copy.array.has_value()) return absl::OkStatus();
+  if (copy.array.has_value() || memory_.Owns(other)) return absl::OkStatus();
   if (copy.kind != cudaMemcpyDeviceToDevice &&
       copy.kind != (in ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost)) {
     return absl::OkStatus();
@@ -448,15 +552,38 @@ CUresult Instance::CallCopy(const Copy& copy, bool sync) const {
   }
   CUDA_MEMCPY3D box;
   std::memset(&box, 0, sizeof(box));
-  SetEnds(copy, &box);
-  box.srcHeight = rows.src.row == 0 ? 0 : rows.src.slice / rows.src.row;
-  box.dstHeight = rows.dst.row == 0 ? 0 : rows.dst.slice / rows.dst.row;
-  box.Depth = rows.depth;
-  if (copy.array.has_value()) {
-    (copy.dst == nullptr ? box.dstZ : box.srcZ) = copy.array->z;
-  }
+  SetBox(copy, &box);
   return sync ? driver_.Memcpy3D(&box)
               : driver_.Memcpy3DAsync(&box, copy.stream);
+}
+
+absl::Status Instance::CopyPeerNatively(const Copy& copy, const Peers& peers) {
+  auto status = CallDriver("a copy between devices",
+                           [&] { return CallCopyPeer(copy, peers); });
+  if (status.ok()) {
+    ledger_.Copied(CopyDirection::kDeviceToDevice, CopyPath::kPassed,
+                   copy.bytes);
+  }
+  return status;
+}
+
+CUresult Instance::CallCopyPeer(const Copy& copy, const Peers& peers) const {
+  if (copy.rows == nullptr) {
+    return copy.wait
+               ? driver_.MemcpyPeer(DeviceAddress(copy.dst), peers.dst,
+                                    DeviceAddress(copy.src), peers.src,
+                                    copy.bytes)
+               : driver_.MemcpyPeerAsync(DeviceAddress(copy.dst), peers.dst,
+                                         DeviceAddress(copy.src), peers.src,
+                                         copy.bytes, copy.stream);
+  }
+  CUDA_MEMCPY3D_PEER box;
+  std::memset(&box, 0, sizeof(box));
+  SetBox(copy, &box);
+  box.dstContext = peers.dst;
+  box.srcContext = peers.src;
+  return copy.wait ? driver_.Memcpy3DPeer(&box)
+                   : driver_.Memcpy3DPeerAsync(&box, copy.stream);
 }
 
 bool Instance::DevicesUseHostPageTables() {

@@ -27,9 +27,15 @@ absl::Status Instance::Memset(const Fill& fill) {
     return status;
   }
   const BlockUse block = memory_.UseStaged(fill.dst);
-  if (!block) return FillNatively(fill);
   const Shape shape = ShapeOf(fill);
   const auto bytes = static_cast<size_t>(shape.Extent(shape.host));
+  if (!block) {
+    if (auto status = CheckSmallBlock(fill.dst, bytes, "a memset");
+        !status.ok()) {
+      return status;
+    }
+    return FillNatively(fill);
+  }
   if (!block->ContainsRange(DeviceAddress(fill.dst), bytes)) {
     return InvalidValue(
         absl::StrCat("a memset of ", bytes, " bytes at ", AddressText(fill.dst),

@@ -281,9 +281,14 @@ cudaError_t BoxOutside(const cudaExtent& extent) {
           "destination"));
 }
 
+// A box that has been looked at: what it is in the library's words.
+struct KnownBox {
+  Instance::Copy copy;  // but for its rows
+  Instance::Rows rows;
+};
+
 // A box between an array and memory.
-cudaError_t CopyArrayBox(const cudaMemcpy3DParms& copy, cudaStream_t stream,
-                         bool wait) {
+cudaError_t DescribeArrayBox(const cudaMemcpy3DParms& copy, KnownBox* box) {
   const bool to = copy.dstArray != nullptr;
   if (to && copy.srcArray != nullptr) {
     return Report(InvalidValue(
@@ -292,9 +297,9 @@ cudaError_t CopyArrayBox(const cudaMemcpy3DParms& copy, cudaStream_t stream,
   auto* const array = DriverArray(to ? copy.dstArray : copy.srcArray);
   uint64_t element = 0;
   const cudaError_t error = WithInstance([&](Instance& instance) {
-    const auto bytes = instance.ArrayElement(array);
-    if (bytes.ok()) element = *bytes;
-    return bytes.status();
+    const auto facts = instance.DescribeArray(array);
+    if (facts.ok()) element = facts->element_bytes;
+    return facts.status();
   });
   if (error != cudaSuccess) return error;
   if (element == 0) {
@@ -316,29 +321,121 @@ cudaError_t CopyArrayBox(const cudaMemcpy3DParms& copy, cudaStream_t stream,
   Instance::Rows rows = RowsOf(extent);
   std::byte* const start = Start(memory, position, to ? &rows.src : &rows.dst);
   const uint64_t x = std::min<uint64_t>(at.x, SIZE_MAX / element) * element;
-  return CopyRows(to ? nullptr : start, to ? start : nullptr, rows,
-                  pinring::ArrayPlace{array, x, at.y, at.z}, copy.kind, stream,
-                  wait);
+  box->rows = rows;
+  box->copy.dst = to ? nullptr : start;
+  box->copy.src = to ? start : nullptr;
+  box->copy.array = pinring::ArrayPlace{array, x, at.y, at.z};
+  return cudaSuccess;
 }
 
-cudaError_t CopyBox(const cudaMemcpy3DParms* copy, cudaStream_t stream,
-                    bool wait) {
-  if (copy == nullptr) return Report(InvalidValue("the parameters are null"));
-  const cudaExtent& extent = copy->extent;
+// What the box is; of no rows where it is empty.
+cudaError_t DescribeBox(const cudaMemcpy3DParms& copy, KnownBox* box) {
+  const cudaExtent& extent = copy.extent;
   if (extent.width == 0 || extent.height == 0 || extent.depth == 0) {
+    box->rows.width = 0;
     return cudaSuccess;
   }
-  if (copy->srcArray != nullptr || copy->dstArray != nullptr) {
-    return CopyArrayBox(*copy, stream, wait);
+  if (copy.srcArray != nullptr || copy.dstArray != nullptr) {
+    return DescribeArrayBox(copy, box);
   }
-  if (Outside(copy->srcPtr, copy->srcPos, extent) ||
-      Outside(copy->dstPtr, copy->dstPos, extent)) {
+  if (Outside(copy.srcPtr, copy.srcPos, extent) ||
+      Outside(copy.dstPtr, copy.dstPos, extent)) {
     return BoxOutside(extent);
   }
-  Instance::Rows rows = RowsOf(extent);
-  const std::byte* src = Start(copy->srcPtr, copy->srcPos, &rows.src);
-  std::byte* dst = Start(copy->dstPtr, copy->dstPos, &rows.dst);
-  return CopyRows(dst, src, rows, std::nullopt, copy->kind, stream, wait);
+  box->rows = RowsOf(extent);
+  box->copy.src = Start(copy.srcPtr, copy.srcPos, &box->rows.src);
+  box->copy.dst = Start(copy.dstPtr, copy.dstPos, &box->rows.dst);
+  return cudaSuccess;
+}
+
+// Describes the box, and has `copy` copy it: with an instance and a copy whose
+// ends, rows and kind are set.
+template <typename CopyIt>
+cudaError_t WithBox(const cudaMemcpy3DParms* parameters, CopyIt copy) {
+  if (parameters == nullptr) {
+    return Report(InvalidValue("the parameters are null"));
+  }
+  KnownBox box;
+  const cudaError_t error = DescribeBox(*parameters, &box);
+  if (error != cudaSuccess || box.rows.empty()) return error;
+  return CheckKind(1, parameters->kind, [&](cudaMemcpyKind kind) {
+    return WithOwner(box.copy.dst, box.copy.src, [&](Instance& instance) {
+      Instance::Copy described = box.copy;
+      described.rows = &box.rows;
+      described.kind = kind;
+      return copy(instance, described);
+    });
+  });
+}
+
+// Calls `copy` with when it may access host memory, if the value says so.
+template <typename CopyIt>
+cudaError_t WithAccess(const pinringAccess& access, CopyIt copy) {
+  switch (Number(access)) {
+    case pinringAccessStream:
+      return copy(pinring::HostAccess::kInStreamOrder);
+    case pinringAccessDuringCall:
+      return copy(pinring::HostAccess::kDuringCall);
+    case pinringAccessAny:
+      return copy(pinring::HostAccess::kAnyTime);
+    default:
+      return Report(InvalidValue("the access is none of pinringAccess"));
+  }
+}
+
+cudaError_t CopyBox(const cudaMemcpy3DParms* parameters, cudaStream_t stream,
+                    bool wait) {
+  return WithBox(parameters, [&](Instance& instance, Instance::Copy& copy) {
+    copy.stream = stream;
+    copy.wait = wait;
+    return instance.MemcpyRows(copy);
+  });
+}
+
+// A copy between the memory of two devices, each said by its number.
+absl::Status CopyPeer(Instance& instance, const Instance::Copy& copy,
+                      int dst_device, int src_device) {
+  const auto dst = instance.PrimaryContext(dst_device);
+  if (!dst.ok()) return dst.status();
+  const auto src = instance.PrimaryContext(src_device);
+  if (!src.ok()) return src.status();
+  return instance.MemcpyPeer(copy, {.dst = *dst, .src = *src});
+}
+
+cudaError_t CopyPeerBytes(void* dst, int dst_device, const void* src,
+                          int src_device, size_t bytes, cudaStream_t stream,
+                          bool wait) {
+  return WithOwner(dst, src, [&](Instance& instance) {
+    return CopyPeer(instance,
+                    {.dst = dst,
+                     .src = src,
+                     .bytes = bytes,
+                     .stream = stream,
+                     .wait = wait},
+                    dst_device, src_device);
+  });
+}
+
+cudaError_t CopyPeerBox(const cudaMemcpy3DPeerParms* parameters,
+                        cudaStream_t stream, bool wait) {
+  if (parameters == nullptr) {
+    return Report(InvalidValue("the parameters are null"));
+  }
+  cudaMemcpy3DParms box = {};
+  box.srcArray = parameters->srcArray;
+  box.srcPos = parameters->srcPos;
+  box.srcPtr = parameters->srcPtr;
+  box.dstArray = parameters->dstArray;
+  box.dstPos = parameters->dstPos;
+  box.dstPtr = parameters->dstPtr;
+  box.extent = parameters->extent;
+  box.kind = cudaMemcpyDefault;
+  return WithBox(&box, [&](Instance& instance, Instance::Copy& copy) {
+    copy.stream = stream;
+    copy.wait = wait;
+    return CopyPeer(instance, copy, parameters->dstDevice,
+                    parameters->srcDevice);
+  });
 }
 
 }  // namespace
@@ -417,6 +514,26 @@ cudaError_t pinringMemcpy3DAsync(const struct cudaMemcpy3DParms* copy,
   return CopyBox(copy, stream, false);
 }
 
+cudaError_t pinringMemcpyPeer(void* dst, int dst_device, const void* src,
+                              int src_device, size_t bytes) {
+  return CopyPeerBytes(dst, dst_device, src, src_device, bytes, nullptr, true);
+}
+
+cudaError_t pinringMemcpyPeerAsync(void* dst, int dst_device, const void* src,
+                                   int src_device, size_t bytes,
+                                   cudaStream_t stream) {
+  return CopyPeerBytes(dst, dst_device, src, src_device, bytes, stream, false);
+}
+
+cudaError_t pinringMemcpy3DPeer(const struct cudaMemcpy3DPeerParms* copy) {
+  return CopyPeerBox(copy, nullptr, true);
+}
+
+cudaError_t pinringMemcpy3DPeerAsync(const struct cudaMemcpy3DPeerParms* copy,
+                                     cudaStream_t stream) {
+  return CopyPeerBox(copy, stream, false);
+}
+
 cudaError_t pinringMemcpy2DToArray(cudaArray_t dst, size_t x, size_t y,
                                    const void* src, size_t src_pitch,
                                    size_t width, size_t height,
@@ -487,20 +604,20 @@ cudaError_t pinringMemset3DAsync(struct cudaPitchedPtr dst, int value,
 cudaError_t pinringCopyAsync(void* dst, const void* src, size_t bytes,
                              enum cudaMemcpyKind kind,
                              enum pinringAccess access, cudaStream_t stream) {
-  pinring::HostAccess host_access = pinring::HostAccess::kInStreamOrder;
-  switch (Number(access)) {
-    case pinringAccessStream:
-      break;
-    case pinringAccessDuringCall:
-      host_access = pinring::HostAccess::kDuringCall;
-      break;
-    case pinringAccessAny:
-      host_access = pinring::HostAccess::kAnyTime;
-      break;
-    default:
-      return Report(InvalidValue("the access is none of pinringAccess"));
-  }
-  return CopyPageable(dst, src, bytes, kind, host_access, stream, false);
+  return WithAccess(access, [&](pinring::HostAccess host_access) {
+    return CopyPageable(dst, src, bytes, kind, host_access, stream, false);
+  });
+}
+
+cudaError_t pinringCopy3DAsync(const struct cudaMemcpy3DParms* copy,
+                               enum pinringAccess access, cudaStream_t stream) {
+  return WithAccess(access, [&](pinring::HostAccess host_access) {
+    return WithBox(copy, [&](Instance& instance, Instance::Copy& described) {
+      described.stream = stream;
+      described.access = host_access;
+      return instance.CopyPageable(described);
+    });
+  });
 }
 
 cudaError_t pinringCopy(void* dst, const void* src, size_t bytes,

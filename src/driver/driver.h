@@ -106,6 +106,10 @@ namespace pinring {
   X(Memcpy3D, "cuMemcpy3D", 3020, kRequired, (const CUDA_MEMCPY3D* copy))     \
   X(Memcpy3DAsync, "cuMemcpy3DAsync", 3020, kRequired,                        \
     (const CUDA_MEMCPY3D* copy, CUstream stream))                             \
+  X(Memcpy3DPeer, "cuMemcpy3DPeer", 4000, kRequired,                          \
+    (const CUDA_MEMCPY3D_PEER* copy))                                         \
+  X(Memcpy3DPeerAsync, "cuMemcpy3DPeerAsync", 4000, kRequired,                \
+    (const CUDA_MEMCPY3D_PEER* copy, CUstream stream))                        \
   X(MemcpyHtoA, "cuMemcpyHtoA", 3020, kRequired,                              \
     (CUarray dst, size_t dst_offset, const void* src, size_t bytes))          \
   X(MemcpyAtoH, "cuMemcpyAtoH", 3020, kRequired,                              \

@@ -19,18 +19,6 @@
 
 namespace pinring::preload {
 
-// Whether the bytes reach beyond the small block that they begin in, which the
-// driver does not see: for it the pool is one block.
-inline bool ReachesBeyondSmallBlock(CUdeviceptr address, size_t bytes) {
-  const Block* const block = FindBlock(Pointer(address));
-  if (block == nullptr || block->kind() != BlockKind::kSmallArena) return false;
-  const Instance* const owner = OwnerOf(Pointer(address));
-  if (owner == nullptr) return false;
-  const auto facts = owner->Describe(Pointer(address));
-  return facts.has_value() &&
-         bytes > facts->bytes - (uint64_t{address} - facts->base);
-}
-
 // Neither end is staged. Smaller copies are not looked at.
 template <typename Call>
 CUresult CopyOfOthers(Call native, const Instance::Copy& copy) {
@@ -47,8 +35,8 @@ template <typename Row, typename Call>
 CUresult CopyBytes(Call native, CUdeviceptr dst, CUdeviceptr src, size_t bytes,
                    cudaMemcpyKind kind, CUstream stream, bool wait) {
   if (bytes == 0) return native();
-  if (ReachesBeyondSmallBlock(dst, bytes) ||
-      ReachesBeyondSmallBlock(src, bytes)) {
+  if (ReachesBeyondSmallBlock(Pointer(dst), bytes) ||
+      ReachesBeyondSmallBlock(Pointer(src), bytes)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const Instance::Copy copy = {.dst = reinterpret_cast<void*>(dst),
@@ -96,6 +84,51 @@ using CopyToHost = CopyOf<cudaMemcpyDeviceToHost>;
 using CopyToHostAsync = CopyAsyncOf<cudaMemcpyDeviceToHost>;
 using CopyOnDevice = CopyOf<cudaMemcpyDeviceToDevice>;
 using CopyOnDeviceAsync = CopyAsyncOf<cudaMemcpyDeviceToDevice>;
+
+// A copy between the memory of devices, or of one and a block. Where a context
+// is missing the driver has an error to tell.
+template <typename Row, typename Call>
+CUresult CopyPeerBytes(Call native, CUdeviceptr dst, CUdeviceptr src,
+                       size_t bytes, const Instance::Peers& peers,
+                       CUstream stream, bool wait) {
+  if (bytes == 0) return native();
+  if (ReachesBeyondSmallBlock(Pointer(dst), bytes) ||
+      ReachesBeyondSmallBlock(Pointer(src), bytes)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if ((!IsStaged(Pointer(dst)) && !IsStaged(Pointer(src))) || !HasContext() ||
+      peers.dst == nullptr || peers.src == nullptr) {
+    return native();
+  }
+  return CopyStagedPeer({.dst = reinterpret_cast<void*>(dst),
+                         .src = Pointer(src),
+                         .bytes = bytes,
+                         .stream = stream,
+                         .wait = wait},
+                        peers);
+}
+
+struct CopyPeer {
+  template <typename Row, typename Function>
+  static CUresult Run(Function real, CUdeviceptr dst, CUcontext dst_context,
+                      CUdeviceptr src, CUcontext src_context, size_t bytes) {
+    return CopyPeerBytes<Row>(
+        [&] { return real(dst, dst_context, src, src_context, bytes); }, dst,
+        src, bytes, {.dst = dst_context, .src = src_context},
+        DefaultStream<Row>(), true);
+  }
+};
+struct CopyPeerAsync {
+  template <typename Row, typename Function>
+  static CUresult Run(Function real, CUdeviceptr dst, CUcontext dst_context,
+                      CUdeviceptr src, CUcontext src_context, size_t bytes,
+                      CUstream stream) {
+    return CopyPeerBytes<Row>(
+        [&] { return real(dst, dst_context, src, src_context, bytes, stream); },
+        dst, src, bytes, {.dst = dst_context, .src = src_context},
+        Stream<Row>(stream), false);
+  }
+};
 
 #if CUDA_VERSION >= 12080
 // Each copy in its turn: through the ring where an end is staged, by the driver
@@ -165,8 +198,14 @@ struct CopyBatch {
       return all();
     }
     bool staged = false;
-    for (size_t i = 0; i < count && !staged; ++i) {
-      staged = IsStaged(Pointer(dsts[i])) || IsStaged(Pointer(srcs[i]));
+    for (size_t i = 0; i < count; ++i) {
+      if (ReachesBeyondSmallBlock(Pointer(dsts[i]), sizes[i]) ||
+          ReachesBeyondSmallBlock(Pointer(srcs[i]), sizes[i])) {
+        if (failed != nullptr) *failed = i;
+        return CUDA_ERROR_INVALID_VALUE;
+      }
+      staged =
+          staged || IsStaged(Pointer(dsts[i])) || IsStaged(Pointer(srcs[i]));
     }
     if (!staged) return all();
     if (IsTheDrivers(count, attributes, indices, attribute_count, stream)) {
@@ -183,8 +222,12 @@ struct CopyBatch {
       const CUresult code =
           sizes[i] > 0 &&
                   (IsStaged(Pointer(dsts[i])) || IsStaged(Pointer(srcs[i])))
-              ? CopyOfBatch(dsts[i], srcs[i], sizes[i], attributes[attribute],
-                            stream)
+              ? CopyOfBatch({.dst = reinterpret_cast<void*>(dsts[i]),
+                             .src = Pointer(srcs[i]),
+                             .bytes = sizes[i],
+                             .kind = cudaMemcpyDefault,
+                             .stream = stream},
+                            attributes[attribute].srcAccessOrder)
               : native(i, 1, attributes + attribute, &first_index, 1);
       if (code != CUDA_SUCCESS) {
         if (failed != nullptr) *failed = i;
@@ -205,8 +248,12 @@ struct CopyWithAttributes {
     const auto native = [&] {
       return real(dst, src, bytes, attributes, stream);
     };
-    if (bytes == 0 || (!IsStaged(Pointer(dst)) && !IsStaged(Pointer(src))) ||
-        !HasContext()) {
+    if (bytes == 0) return native();
+    if (ReachesBeyondSmallBlock(Pointer(dst), bytes) ||
+        ReachesBeyondSmallBlock(Pointer(src), bytes)) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    if ((!IsStaged(Pointer(dst)) && !IsStaged(Pointer(src))) || !HasContext()) {
       return native();
     }
     CUstream in = Stream<Row>(stream);
@@ -214,30 +261,18 @@ struct CopyWithAttributes {
         attributes->srcAccessOrder >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM &&
         attributes->srcAccessOrder <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY &&
         !IsLegacyStream(in) && !IsCapturing(in)) {
-      return CopyOfBatch(dst, src, bytes, *attributes, in);
+      return CopyOfBatch({.dst = reinterpret_cast<void*>(dst),
+                          .src = Pointer(src),
+                          .bytes = bytes,
+                          .kind = cudaMemcpyDefault,
+                          .stream = in},
+                         attributes->srcAccessOrder);
     }
     const CUresult code = PromoteEach(Row::kName, dst, src);
     return code != CUDA_SUCCESS ? code : native();
   }
 };
-
-struct BoxWithAttributes {
-  template <typename Row, typename Function>
-  static CUresult Run(Function real, CUDA_MEMCPY3D_BATCH_OP* box,
-                      unsigned long long flags, CUstream stream) {
-    const CUresult code = PromoteArray(Row::kName, box, 1);
-    return code != CUDA_SUCCESS ? code : real(box, flags, stream);
-  }
-};
 #endif
-
-struct BoxBatch {
-  template <typename Row, typename Function, typename Box, typename... Rest>
-  static CUresult Run(Function real, size_t count, Box* boxes, Rest... rest) {
-    const CUresult code = PromoteArray(Row::kName, boxes, count);
-    return code != CUDA_SUCCESS ? code : real(count, boxes, rest...);
-  }
-};
 
 struct Decompress {
   template <typename Row, typename Function, typename Item, typename... Rest>

@@ -234,24 +234,24 @@ std::optional<CUresult> CopyPageable(const Instance::Copy& copy) {
   return code;
 }
 
-#if CUDA_VERSION >= 12080
-CUresult CopyOfBatch(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
-                     const CUmemcpyAttributes& attributes, CUstream stream) {
-  const Instance::Copy copy = {
-      .dst = reinterpret_cast<void*>(dst),
-      .src = Pointer(src),
-      .bytes = bytes,
-      .kind = cudaMemcpyDefault,
-      .stream = stream,
-      .access = attributes.srcAccessOrder ==
-                        CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL
-                    ? HostAccess::kDuringCall
-                : attributes.srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_ANY
-                    ? HostAccess::kAnyTime
-                    : HostAccess::kInStreamOrder};
+CUresult CopyStagedPeer(const Instance::Copy& copy,
+                        const Instance::Peers& peers) {
   return WithInstance(
       IsStaged(copy.dst) ? copy.dst : copy.src,
-      [&](Instance& instance) { return instance.CopyPageable(copy); });
+      [&](Instance& instance) { return instance.MemcpyPeer(copy, peers); });
+}
+
+#if CUDA_VERSION >= 12080
+CUresult CopyOfBatch(const Instance::Copy& copy, CUmemcpySrcAccessOrder order) {
+  Instance::Copy ordered = copy;
+  ordered.access = order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL
+                       ? HostAccess::kDuringCall
+                   : order == CU_MEMCPY_SRC_ACCESS_ORDER_ANY
+                       ? HostAccess::kAnyTime
+                       : HostAccess::kInStreamOrder;
+  return WithInstance(
+      IsStaged(copy.dst) ? copy.dst : copy.src,
+      [&](Instance& instance) { return instance.CopyPageable(ordered); });
 }
 #endif
 
@@ -302,14 +302,14 @@ CUresult PromoteWords(const char* function, const void* memory, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
-uint64_t ArrayElement(const void* block_address, CUarray array) {
-  uint64_t bytes = 0;
+Instance::ArrayFacts DescribeArray(const void* block_address, CUarray array) {
+  Instance::ArrayFacts facts;
   (void)WithInstance(block_address, [&](Instance& instance) {
-    const auto element = instance.ArrayElement(array);
-    if (element.ok()) bytes = *element;
-    return element.status();
+    const auto found = instance.DescribeArray(array);
+    if (found.ok()) facts = *found;
+    return found.status();
   });
-  return bytes;
+  return facts;
 }
 
 std::optional<CUresult> GetAttribute(void* data, CUpointer_attribute attribute,

@@ -9,6 +9,7 @@
 #include <cuda.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "src/capi/instance.h"
@@ -51,6 +52,15 @@ inline bool IsStaged(const void* address) {
   return block != nullptr && block->kind() == BlockKind::kStaged;
 }
 
+// Whether the bytes reach beyond the small block that they begin in, which the
+// driver does not see: for it the pool is one block.
+inline bool ReachesBeyondSmallBlock(const void* address, uint64_t bytes) {
+  const Block* const block = FindBlock(address);
+  if (block == nullptr || block->kind() != BlockKind::kSmallArena) return false;
+  const Instance* const owner = OwnerOf(address);
+  return owner != nullptr && owner->ReachesBeyondSmallBlock(address, bytes);
+}
+
 // Whether the calling thread has a context. Where it has none the driver
 // refuses whatever needs one.
 bool HasContext();
@@ -72,11 +82,13 @@ CUresult FillStaged(const Instance::Fill& fill);
 // device and memory that is not pinned: it blocks as the driver's own does.
 // None where it is left to the driver.
 std::optional<CUresult> CopyPageable(const Instance::Copy& copy);
+// The same between devices, which the contexts name.
+CUresult CopyStagedPeer(const Instance::Copy& copy,
+                        const Instance::Peers& peers);
 
 #if CUDA_VERSION >= 12080
-// One copy of a batch, whose source is read when the attributes say.
-CUresult CopyOfBatch(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
-                     const CUmemcpyAttributes& attributes, CUstream stream);
+// One copy of a batch, of rows or not, whose source is read in that order.
+CUresult CopyOfBatch(const Instance::Copy& copy, CUmemcpySrcAccessOrder order);
 #endif
 
 // Whether the stream, which is not the legacy one, is being captured.
@@ -89,9 +101,9 @@ CUresult PromoteFor(const char* function, const void* address);
 // The same for each word of the memory that looks like an address in a block.
 CUresult PromoteWords(const char* function, const void* memory, size_t bytes);
 
-// Bytes of an element of the array; 0 where it has none of a fixed size, or the
-// driver does not say.
-uint64_t ArrayElement(const void* block_address, CUarray array);
+// What the array is; with elements of 0 bytes where they have no fixed size, or
+// the driver does not say.
+Instance::ArrayFacts DescribeArray(const void* block_address, CUarray array);
 
 // An attribute of an address in a block, into *data. None for those that only
 // the driver knows, once the block is pinned.

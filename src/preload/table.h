@@ -64,10 +64,9 @@ enum class Action { kStage, kEmulate, kPromote, kRefuse, kLookUp, kPass };
          CopyOnDevice)                                                         \
   STREAM(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync, 3020, ptsz, 7000, kStage,    \
          CopyOnDeviceAsync)                                                    \
-  STREAM(cuMemcpyPeer, cuMemcpyPeer, 4000, ptds, 7000, kPromote,               \
-         PromoteArguments)                                                     \
-  STREAM(cuMemcpyPeerAsync, cuMemcpyPeerAsync, 4000, ptsz, 7000, kPromote,     \
-         PromoteArguments)                                                     \
+  STREAM(cuMemcpyPeer, cuMemcpyPeer, 4000, ptds, 7000, kStage, CopyPeer)       \
+  STREAM(cuMemcpyPeerAsync, cuMemcpyPeerAsync, 4000, ptsz, 7000, kStage,       \
+         CopyPeerAsync)                                                        \
   /* Rows, boxes, arrays. */                                                   \
   STREAM(cuMemcpy2D_v2, cuMemcpy2D, 3020, ptds, 7000, kStage, CopyRows)        \
   STREAM(cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned, 3020, ptds, 7000,        \
@@ -77,28 +76,26 @@ enum class Action { kStage, kEmulate, kPromote, kRefuse, kLookUp, kPass };
   STREAM(cuMemcpy3D_v2, cuMemcpy3D, 3020, ptds, 7000, kStage, CopyRows)        \
   STREAM(cuMemcpy3DAsync_v2, cuMemcpy3DAsync, 3020, ptsz, 7000, kStage,        \
          CopyRowsAsync)                                                        \
-  STREAM(cuMemcpy3DPeer, cuMemcpy3DPeer, 4000, ptds, 7000, kPromote,           \
-         PromoteArguments)                                                     \
-  STREAM(cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync, 4000, ptsz, 7000, kPromote, \
-         PromoteArguments)                                                     \
-  STREAM(cuMemcpyHtoA_v2, cuMemcpyHtoA, 3020, ptds, 7000, kPromote,            \
-         PromoteArguments)                                                     \
-  STREAM(cuMemcpyHtoAAsync_v2, cuMemcpyHtoAAsync, 3020, ptsz, 7000, kPromote,  \
-         PromoteArguments)                                                     \
-  STREAM(cuMemcpyAtoH_v2, cuMemcpyAtoH, 3020, ptds, 7000, kPromote,            \
-         PromoteArguments)                                                     \
-  STREAM(cuMemcpyAtoHAsync_v2, cuMemcpyAtoHAsync, 3020, ptsz, 7000, kPromote,  \
-         PromoteArguments)                                                     \
-  PLAIN(cuMemcpyHtoA, cuMemcpyHtoA, 2000, kPromote, PromoteArguments)          \
-  PLAIN(cuMemcpyHtoAAsync, cuMemcpyHtoAAsync, 2000, kPromote,                  \
-        PromoteArguments)                                                      \
-  PLAIN(cuMemcpyAtoH, cuMemcpyAtoH, 2000, kPromote, PromoteArguments)          \
-  PLAIN(cuMemcpyAtoHAsync, cuMemcpyAtoHAsync, 2000, kPromote,                  \
-        PromoteArguments)                                                      \
-  STREAM(cuMemcpyDtoA_v2, cuMemcpyDtoA, 3020, ptds, 7000, kPromote,            \
-         PromoteArguments)                                                     \
-  STREAM(cuMemcpyAtoD_v2, cuMemcpyAtoD, 3020, ptds, 7000, kPromote,            \
-         PromoteArguments)                                                     \
+  STREAM(cuMemcpy3DPeer, cuMemcpy3DPeer, 4000, ptds, 7000, kStage,             \
+         CopyPeerRows)                                                         \
+  STREAM(cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync, 4000, ptsz, 7000, kStage,   \
+         CopyPeerRowsAsync)                                                    \
+  STREAM(cuMemcpyHtoA_v2, cuMemcpyHtoA, 3020, ptds, 7000, kStage, CopyToArray) \
+  STREAM(cuMemcpyHtoAAsync_v2, cuMemcpyHtoAAsync, 3020, ptsz, 7000, kStage,    \
+         CopyToArrayAsync)                                                     \
+  STREAM(cuMemcpyAtoH_v2, cuMemcpyAtoH, 3020, ptds, 7000, kStage,              \
+         CopyFromArray)                                                        \
+  STREAM(cuMemcpyAtoHAsync_v2, cuMemcpyAtoHAsync, 3020, ptsz, 7000, kStage,    \
+         CopyFromArrayAsync)                                                   \
+  PLAIN(cuMemcpyHtoA, cuMemcpyHtoA, 2000, kStage, CopyToArray)                 \
+  PLAIN(cuMemcpyHtoAAsync, cuMemcpyHtoAAsync, 2000, kStage, CopyToArrayAsync)  \
+  PLAIN(cuMemcpyAtoH, cuMemcpyAtoH, 2000, kStage, CopyFromArray)               \
+  PLAIN(cuMemcpyAtoHAsync, cuMemcpyAtoHAsync, 2000, kStage,                    \
+        CopyFromArrayAsync)                                                    \
+  STREAM(cuMemcpyDtoA_v2, cuMemcpyDtoA, 3020, ptds, 7000, kStage,              \
+         CopyDeviceToArray)                                                    \
+  STREAM(cuMemcpyAtoD_v2, cuMemcpyAtoD, 3020, ptds, 7000, kStage,              \
+         CopyArrayToDevice)                                                    \
   /* Memsets. */                                                               \
   STREAM(cuMemsetD8_v2, cuMemsetD8, 3020, ptds, 7000, kStage, Fill)            \
   STREAM(cuMemsetD8Async, cuMemsetD8Async, 3020, ptsz, 7000, kStage,           \
@@ -227,7 +224,7 @@ enum class Action { kStage, kEmulate, kPromote, kRefuse, kLookUp, kPass };
   STREAM(cuMemcpyBatchAsync, cuMemcpyBatchAsync, 12080, ptsz, 12080, kStage, \
          CopyBatch)                                                          \
   STREAM(cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync, 12080, ptsz, 12080,     \
-         kPromote, BoxBatch)                                                 \
+         kStage, BoxBatch)                                                   \
   PLAIN(cuTensorMapEncodeIm2colWide, cuTensorMapEncodeIm2colWide, 12080,     \
         kPromote, PromoteArguments)
 #else
@@ -239,7 +236,7 @@ enum class Action { kStage, kEmulate, kPromote, kRefuse, kLookUp, kPass };
   STREAM(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync, 13000, ptsz, 13000,     \
          kStage, CopyBatch)                                                 \
   STREAM(cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync, 13000, ptsz, 13000, \
-         kPromote, BoxBatch)
+         kStage, BoxBatch)
 #else
 #define PINRING_PRELOAD_ROWS_13(PLAIN, STREAM)
 #endif
@@ -250,7 +247,7 @@ enum class Action { kStage, kEmulate, kPromote, kRefuse, kLookUp, kPass };
   STREAM(cuMemcpyWithAttributesAsync, cuMemcpyWithAttributesAsync, 13020,     \
          ptsz, 13020, kStage, CopyWithAttributes)                             \
   STREAM(cuMemcpy3DWithAttributesAsync, cuMemcpy3DWithAttributesAsync, 13020, \
-         ptsz, 13020, kPromote, BoxWithAttributes)                            \
+         ptsz, 13020, kStage, BoxBatch)                                       \
   PLAIN(cuGraphAddNode_v3, cuGraphAddNode, 13040, kPromote, GraphNode)        \
   PLAIN(cuGraphNodeSetParams_v2, cuGraphNodeSetParams, 13040, kPromote,       \
         GraphNode)

@@ -12,6 +12,9 @@
 
 #include "src/driver/driver.h"
 
+// Headers before CUDA 12.8 do not have it.
+struct CUDA_MEMCPY3D_BATCH_OP_st;
+
 namespace pinring::simcuda {
 
 #define PINRING_SIMCUDA_EXTRA_FUNCTIONS(X)                                     \
@@ -40,10 +43,12 @@ namespace pinring::simcuda {
     (CUdeviceptr * pointer, size_t * pitch, size_t width, size_t height,       \
      unsigned element_bytes))                                                  \
   X(Memcpy2D, "cuMemcpy2D", 3020, kRequired, (const CUDA_MEMCPY2D* copy))      \
-  X(Memcpy3DPeer, "cuMemcpy3DPeer", 4000, kRequired,                           \
-    (const CUDA_MEMCPY3D_PEER* copy))                                          \
-  X(Memcpy3DPeerAsync, "cuMemcpy3DPeerAsync", 4000, kRequired,                 \
-    (const CUDA_MEMCPY3D_PEER* copy, CUstream stream))                         \
+  X(Memcpy3DBatchAsync12, "cuMemcpy3DBatchAsync", 12080, kOptional,            \
+    (size_t count, CUDA_MEMCPY3D_BATCH_OP_st * boxes, size_t * failed_index,   \
+     unsigned long long flags, CUstream stream))                               \
+  X(Memcpy3DBatchAsync13, "cuMemcpy3DBatchAsync", 13000, kOptional,            \
+    (size_t count, CUDA_MEMCPY3D_BATCH_OP_st * boxes,                          \
+     unsigned long long flags, CUstream stream))                               \
   X(MemcpyDtoA, "cuMemcpyDtoA", 3020, kRequired,                               \
     (CUarray dst, size_t dst_offset, CUdeviceptr src, size_t bytes))           \
   X(MemcpyAtoD, "cuMemcpyAtoD", 3020, kRequired,                               \

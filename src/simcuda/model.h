@@ -275,6 +275,9 @@ class Model {
   CUresult MakeRequest(const CUDA_MEMCPY2D* copy, CopyRequest* request);
   CUresult MakeRequest(const CUDA_MEMCPY3D* copy, CopyRequest* request);
   CUresult MakeRequest(const CUDA_MEMCPY3D_PEER* copy, CopyRequest* request);
+  // model_batch.cc; no headers before CUDA 12.8 know the structure.
+  CUresult MakeRequest(const CUDA_MEMCPY3D_BATCH_OP_st& box,
+                       CopyRequest* request);
 
   // model_array.cc.
   CUresult FindArray(CUarray handle, const Array** array);
@@ -286,6 +289,14 @@ class Model {
                      const CUmemcpyAttributes_st* attributes,
                      const size_t* attribute_indices, size_t attribute_count,
                      CUstream stream, size_t* failed);
+  CUresult CopyBoxes(size_t count, const CUDA_MEMCPY3D_BATCH_OP_st* boxes,
+                     unsigned long long flags, CUstream stream, size_t* failed);
+  struct BatchCopy {
+    CopyRequest request;
+    bool during_call = false;
+  };
+  CUresult SubmitBatch(const char* entry, const Target& target,
+                       const std::vector<BatchCopy>& copies);
 
   // model_memset.cc. Width in elements.
   struct Fill {

@@ -74,31 +74,35 @@ CUresult Model::CopyBatch(const CUdeviceptr* dsts, const CUdeviceptr* srcs,
     return CUDA_ERROR_INVALID_VALUE;
   }
   PINRING_SIMCUDA_TRY(CheckNotCapturing(target));
-  std::vector<CopyRequest> requests;
+  std::vector<BatchCopy> copies;
+  size_t attribute = 0;
   for (size_t i = 0; i < count; ++i) {
-    CopyRequest request = Linear(dsts[i], srcs[i], sizes[i], false, false);
+    if (attribute + 1 < attribute_count &&
+        attribute_indices[attribute + 1] == i) {
+      ++attribute;
+    }
+    BatchCopy copy = {Linear(dsts[i], srcs[i], sizes[i], false, false),
+                      attributes[attribute].source_order == kDuringCall};
     if (const CUresult code =
-            request.shape.empty() ? CUDA_SUCCESS : Locate(&request);
+            copy.request.shape.empty() ? CUDA_SUCCESS : Locate(&copy.request);
         code != CUDA_SUCCESS) {
       *failed = i;
       return code;
     }
-    requests.push_back(request);
+    copies.push_back(copy);
   }
+  return SubmitBatch(kEntry, target, copies);
+}
+
+CUresult Model::SubmitBatch(const char* entry, const Target& target,
+                            const std::vector<BatchCopy>& copies) {
   OpRef awaited;  // the last one that the call waits for
   OpRef latest;
   {
     Lock lock;
-    PINRING_SIMCUDA_TRY(lock.Acquire(*this, *target.context, kEntry));
-    size_t attribute = 0;
-    for (size_t i = 0; i < count; ++i) {
-      if (attribute + 1 < attribute_count &&
-          attribute_indices[attribute + 1] == i)
-        ++attribute;
-      const CopyRequest& request = requests[i];
+    PINRING_SIMCUDA_TRY(lock.Acquire(*this, *target.context, entry));
+    for (const auto& [request, during_call] : copies) {
       if (request.shape.empty()) continue;
-      const bool during_call =
-          attributes[attribute].source_order == kDuringCall;
       const OpRef op = MakeCopy(request);
       bool wait = request.dst.memory == CopyEnd::kPageable;
       if (request.src.memory == CopyEnd::kDevice) {
@@ -112,14 +116,124 @@ CUresult Model::CopyBatch(const CUdeviceptr* dsts, const CUdeviceptr* srcs,
           wait = true;
         }
       }
-      PINRING_SIMCUDA_TRY(Submit(kEntry, target, op, lock));
+      PINRING_SIMCUDA_TRY(Submit(entry, target, op, lock));
       latest = op;
       if (wait) awaited = op;
     }
   }
   if (options_.launch_blocking) awaited = latest;
   if (awaited == nullptr || awaited->number == 0) return CUDA_SUCCESS;
-  return WaitForOp(*target.context, kEntry, awaited);
+  return WaitForOp(*target.context, entry, awaited);
+}
+
+#if CUDA_VERSION >= 12080
+// Documented: extents and lengths count elements, of the array if there is one;
+// none of them is 0, and a length or height of 0 is the copy's own.
+CUresult Model::CopyBoxes(size_t count, const CUDA_MEMCPY3D_BATCH_OP_st* boxes,
+                          unsigned long long flags, CUstream stream,
+                          size_t* failed) {
+  constexpr char kEntry[] = "cuMemcpy3DBatchAsync";
+  *failed = kNoCopy;
+  Target target;
+  PINRING_SIMCUDA_TRY(Resolve(stream, &target));
+  if (target.stream->type == StreamType::kLegacy || boxes == nullptr ||
+      count == 0 || flags != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  PINRING_SIMCUDA_TRY(CheckNotCapturing(target));
+  std::vector<BatchCopy> copies;
+  for (size_t i = 0; i < count; ++i) {
+    BatchCopy copy = {
+        {},
+        boxes[i].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL};
+    CUresult code = MakeRequest(boxes[i], &copy.request);
+    if (code == CUDA_SUCCESS) code = Locate(&copy.request);
+    if (code != CUDA_SUCCESS) {
+      *failed = i;
+      return code;
+    }
+    copies.push_back(copy);
+  }
+  return SubmitBatch(kEntry, target, copies);
+}
+
+CUresult Model::MakeRequest(const CUDA_MEMCPY3D_BATCH_OP_st& box,
+                            CopyRequest* request) {
+  if (box.srcAccessOrder < CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
+      box.srcAccessOrder > CU_MEMCPY_SRC_ACCESS_ORDER_ANY ||
+      (box.flags & ~kOverlapWithCompute) != 0 || box.extent.width == 0 ||
+      box.extent.height == 0 || box.extent.depth == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  size_t element = 1;
+  bool known = false;
+  for (const CUmemcpy3DOperand* operand : {&box.src, &box.dst}) {
+    if (operand->type != CU_MEMCPY_OPERAND_TYPE_ARRAY) continue;
+    const Array* array = nullptr;
+    PINRING_SIMCUDA_TRY(FindArray(operand->op.array.array, &array));
+    if (known && array->element_bytes != element)
+      return CUDA_ERROR_INVALID_VALUE;
+    element = array->element_bytes;
+    known = true;
+  }
+  const auto width = Product(box.extent.width, element);
+  if (!width) return CUDA_ERROR_INVALID_VALUE;
+  request->shape = {*width, box.extent.height, box.extent.depth};
+  const auto describe = [&](const CUmemcpy3DOperand& operand,
+                            CopyEnd* end) -> CUresult {
+    Operand described = {};
+    if (operand.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
+      const auto x = Product(operand.op.array.offset.x, element);
+      if (!x) return CUDA_ERROR_INVALID_VALUE;
+      described.type = CU_MEMORYTYPE_ARRAY;
+      described.array = operand.op.array.array;
+      described.x = *x;
+      described.y = operand.op.array.offset.y;
+      described.z = operand.op.array.offset.z;
+      return MakeEnd(described, request->shape, end);
+    }
+    if (operand.type != CU_MEMCPY_OPERAND_TYPE_POINTER)
+      return CUDA_ERROR_INVALID_VALUE;
+    const auto pitch =
+        Product(operand.op.ptr.rowLength == 0 ? box.extent.width
+                                              : operand.op.ptr.rowLength,
+                element);
+    if (!pitch) return CUDA_ERROR_INVALID_VALUE;
+    described.type = CU_MEMORYTYPE_UNIFIED;
+    described.device = operand.op.ptr.ptr;
+    described.pitch = *pitch;
+    described.height = operand.op.ptr.layerHeight == 0
+                           ? box.extent.height
+                           : operand.op.ptr.layerHeight;
+    return MakeEnd(described, request->shape, end);
+  };
+  PINRING_SIMCUDA_TRY(describe(box.dst, &request->dst));
+  return describe(box.src, &request->src);
+}
+#else
+CUresult Model::CopyBoxes(size_t, const CUDA_MEMCPY3D_BATCH_OP_st*,
+                          unsigned long long, CUstream, size_t*) {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+#endif
+
+CUresult Model::Memcpy3DBatchAsync12(size_t count,
+                                     CUDA_MEMCPY3D_BATCH_OP_st* boxes,
+                                     size_t* failed_index,
+                                     unsigned long long flags,
+                                     CUstream stream) {
+  size_t failed = kNoCopy;
+  const CUresult code = CopyBoxes(count, boxes, flags, stream, &failed);
+  if (failed_index != nullptr && code != CUDA_SUCCESS) *failed_index = failed;
+  return code;
+}
+
+CUresult Model::Memcpy3DBatchAsync13(size_t count,
+                                     CUDA_MEMCPY3D_BATCH_OP_st* boxes,
+                                     unsigned long long flags,
+                                     CUstream stream) {
+  size_t failed = kNoCopy;
+  return CopyBoxes(count, boxes, flags, stream, &failed);
 }
 
 CUresult Model::MemcpyBatchAsync12(CUdeviceptr* dsts, CUdeviceptr* srcs,

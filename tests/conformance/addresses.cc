@@ -148,6 +148,128 @@ void MemsetInOrder(Run& run) {
                        static_cast<std::ptrdiff_t>(bytes));
 }
 
+// Copies and memsets that reach beyond a block, small or not, by a byte: they
+// are refused as a whole, in every shape.
+void BeyondTheBlock(Run& run) {
+  const size_t bytes =
+      run.OneIn(4) ? run.Between(70'000, 200'000) : run.Between(64, 65'536);
+  Pinned before(bytes), block(bytes), after(bytes);
+  Device device(2 * bytes + 64);
+  Stream stream;
+  run.Fill(before.get(), bytes);
+  run.Fill(block.get(), bytes);
+  run.Fill(after.get(), bytes);
+  CHECK_OK(cudaMemset(device.get(), 0x3c, 2 * bytes + 64));
+  CHECK_OK(cudaDeviceSynchronize());
+  const auto refused = [&](const char* name, cudaError_t code) {
+    run.Code(name, code);
+    run.Code("last", cudaGetLastError());
+  };
+  const size_t at = run.OneIn(2) ? 0 : run.Between(1, bytes - 20);
+  unsigned char* const first = block.get() + at;
+  const size_t left = bytes - at;
+  const size_t over = left + run.Pick<size_t>({1, 1, 7, 300});
+  const size_t some = std::min<size_t>(over, 2 * bytes + 64);
+  refused("up", cudaMemcpyAsync(device.get(), first, some, cudaMemcpyDefault,
+                                stream));
+  refused("down", cudaMemcpyAsync(first, device.get(), some,
+                                  cudaMemcpyDeviceToHost, stream));
+  refused("up, waiting",
+          cudaMemcpy(device.get(), first, some, cudaMemcpyHostToDevice));
+  refused("down, waiting",
+          cudaMemcpy(first, device.get(), some, cudaMemcpyDeviceToHost));
+  refused("between blocks",
+          cudaMemcpyAsync(after.get(), first, some, cudaMemcpyDefault, stream));
+  refused("memset", cudaMemsetAsync(first, 0x11, some, stream));
+  refused("memset, waiting", cudaMemset(first, 0x11, some));
+  refused("peer", cudaMemcpyPeerAsync(device.get(), 0, first, 0, some, stream));
+  // Rows of which the last one's last byte is beyond.
+  const size_t pitch = run.Between(5, 18);
+  const size_t rows = left / pitch + 1;
+  const size_t width = left - (rows - 1) * pitch + 1;
+  refused("rows up", cudaMemcpy2DAsync(device.get(), pitch, first, pitch, width,
+                                       rows, cudaMemcpyHostToDevice, stream));
+  refused("rows down", cudaMemcpy2D(first, pitch, device.get(), pitch, width,
+                                    rows, cudaMemcpyDeviceToHost));
+  refused("memset of rows",
+          cudaMemset2DAsync(first, pitch, 0x12, width, rows, stream));
+  cudaMemcpy3DParms box = {};
+  box.srcPtr = {first, pitch, pitch, 1};
+  box.dstPtr = {device.get(), pitch, pitch, 1};
+  box.extent = {width, 1, rows};
+  box.kind = cudaMemcpyHostToDevice;
+  refused("box", cudaMemcpy3DAsync(&box, stream));
+  // One byte less is what there is.
+  if (width > 1) {
+    run.Code("rows that fit",
+             cudaMemcpy2DAsync(device.get(), pitch, first, pitch, width - 1,
+                               rows, cudaMemcpyHostToDevice, stream));
+    run.Code("memset of rows that fit",
+             cudaMemset2DAsync(first, pitch, 0x13, width - 1, rows, stream));
+  }
+  run.Code("up to the end", cudaMemcpyAsync(device.get(), first, left,
+                                            cudaMemcpyDefault, stream));
+  run.Code("sync", cudaStreamSynchronize(stream));
+  run.Digest("before", before.get(), bytes);
+  run.Digest("block", block.get(), bytes);
+  run.Digest("after", after.get(), bytes);
+  run.Digest("device", Contents(device.get(), 2 * bytes + 64).data(),
+             2 * bytes + 64);
+}
+
+#if CUDART_VERSION >= 12080
+// The same in batches, whose other copies are not made either.
+void BatchBeyondTheBlock(Run& run) {
+  const size_t bytes = run.Between(64, 65'536);
+  Pinned block(bytes), after(bytes);
+  Device device(bytes + 64);
+  Stream stream;
+  run.Fill(block.get(), bytes);
+  run.Fill(after.get(), bytes);
+  CHECK_OK(cudaMemset(device.get(), 0x3d, bytes + 64));
+  CHECK_OK(cudaDeviceSynchronize());
+  void* dst = device.get();
+  void* src = block.get();
+  size_t size = bytes + 1;
+  cudaMemcpyAttributes attributes = {};
+  attributes.srcAccessOrder = run.Pick<cudaMemcpySrcAccessOrder>(
+      {cudaMemcpySrcAccessOrderStream, cudaMemcpySrcAccessOrderDuringApiCall,
+       cudaMemcpySrcAccessOrderAny});
+  size_t first = 0;
+  const auto batch = [&] {
+#if CUDART_VERSION >= 13000
+    const void* from = src;
+    return cudaMemcpyBatchAsync(&dst, &from, &size, 1, &attributes, &first, 1,
+                                stream);
+#else
+    size_t failed = 0;
+    return cudaMemcpyBatchAsync(&dst, &src, &size, 1, &attributes, &first, 1,
+                                &failed, stream);
+#endif
+  };
+  run.Code("up", batch());
+  run.Code("last", cudaGetLastError());
+  size = bytes;
+  run.Code("up to the end", batch());
+  cudaMemcpy3DBatchOp box = {};
+  box.extent = {bytes / 2 + 1, 1, 2};
+  box.src.type = box.dst.type = cudaMemcpyOperandTypePointer;
+  box.src.op.ptr.ptr = block.get();
+  box.dst.op.ptr.ptr = device.get();
+  box.srcAccessOrder = attributes.srcAccessOrder;
+#if CUDART_VERSION >= 13000
+  run.Code("box", cudaMemcpy3DBatchAsync(1, &box, 0, stream));
+#else
+  size_t failed = 0;
+  run.Code("box", cudaMemcpy3DBatchAsync(1, &box, &failed, 0, stream));
+#endif
+  run.Code("last", cudaGetLastError());
+  run.Code("sync", cudaStreamSynchronize(stream));
+  run.Digest("after", after.get(), bytes);
+  run.Digest("device", Contents(device.get(), bytes + 64).data(), bytes + 64);
+}
+#endif
+
 // Rule 13: both ends are blocks.
 void BothEndsStaged(Run& run) {
   const size_t bytes = run.Size(2 << 20);
@@ -279,16 +401,28 @@ void NothingToCopy(Run& run) {
 }  // namespace
 
 std::vector<Scenario> AddressScenarios() {
-  return {{"11", "any_range", AnyRange, 200},
-          {"11", "lengths_at_the_edges", LengthsAtTheEdges, 20},
-          {"11", "too_long_for_the_device", TooLongForTheDevice, 30},
-          {"13", "memset_in_order", MemsetInOrder, 50, Needs::kQueueing},
-          {"13", "both_ends_staged", BothEndsStaged},
-          {"13", "both_ends_staged_in_order", BothEndsStagedInOrder, 1,
-           Needs::kQueueing, 1, true},
-          {"14", "odd_allocations", OddAllocations, 10},
-          {"14", "every_block", EveryBlock},
-          {"14", "nothing_to_copy", NothingToCopy, 50}};
+  return {
+    {"11", "any_range", AnyRange, 200},
+        {"11", "lengths_at_the_edges", LengthsAtTheEdges, 20},
+        {"11", "too_long_for_the_device", TooLongForTheDevice, 30},
+        {"11", "beyond_the_block", BeyondTheBlock, 100},
+#if CUDART_VERSION >= 12080
+        {"11", "batch_beyond_the_block", BatchBeyondTheBlock, 30},
+#endif
+        {"13", "memset_in_order", MemsetInOrder, 50, Needs::kQueueing},
+        {"13", "both_ends_staged", BothEndsStaged},
+        {"13",
+         "both_ends_staged_in_order",
+         BothEndsStagedInOrder,
+         1,
+         Needs::kQueueing,
+         1,
+         true},
+        {"14", "odd_allocations", OddAllocations, 10},
+        {"14", "every_block", EveryBlock}, {
+      "14", "nothing_to_copy", NothingToCopy, 50
+    }
+  };
 }
 
 }  // namespace conformance

@@ -105,6 +105,43 @@ void Across(Run& run) {
   second.reset();
 }
 
+// A block's bytes to the device that is not current and on, by the functions
+// that name both devices.
+void AcrossByPeers(Run& run) {
+  const size_t bytes = run.Size(1 << 20) + 1;
+  Guarded block(run, bytes), back(run, bytes);
+  Device first(bytes);
+  Stream stream;
+  std::unique_ptr<Device> second;
+  {
+    const Current chosen(1);
+    second = std::make_unique<Device>(bytes);
+  }
+  run.Fill(block.get(), bytes);
+  run.Fill(back.get(), bytes);
+  if (run.OneIn(2)) {
+    run.Code("up", cudaMemcpyPeerAsync(second->get(), 1, block.get(), 0, bytes,
+                                       stream));
+  } else {
+    cudaMemcpy3DPeerParms box = {};
+    box.srcPtr = {block.get(), bytes, bytes, 1};
+    box.dstPtr = {second->get(), bytes, bytes, 1};
+    box.dstDevice = 1;
+    box.extent = {bytes, 1, 1};
+    run.Code("box up", cudaMemcpy3DPeerAsync(&box, stream));
+  }
+  run.Code("across", cudaMemcpyPeerAsync(first.get(), 0, second->get(), 1,
+                                         bytes, stream));
+  run.Code("sync", cudaStreamSynchronize(stream));
+  const Current other(1);
+  run.Code("down, waiting",
+           cudaMemcpyPeer(back.get(), 1, first.get(), 0, bytes));
+  CHECK_OK(cudaDeviceSynchronize());
+  run.Right("bytes", std::memcmp(block.get(), back.get(), bytes) == 0);
+  run.Right("guards", block.Intact() && back.Intact());
+  second.reset();
+}
+
 // Threads on both devices, one block each, an event of the other device.
 void SideBySide(Run& run) {
   constexpr size_t kThreads = 4;
@@ -191,6 +228,7 @@ std::vector<Scenario> DeviceScenarios() {
       {"23", "current_is_another", CurrentIsAnother, 50, Needs::kNothing, 2},
       {"23", "whose_block", WhoseBlock, 20, Needs::kNothing, 2},
       {"23", "across", Across, 50, Needs::kNothing, 2},
+      {"23", "across_by_peers", AcrossByPeers, 50, Needs::kNothing, 2},
       {"23", "side_by_side_on_devices", SideBySide, 20, Needs::kNothing, 2},
       {"23", "no_context_elsewhere", NoContextElsewhere, 1, Needs::kNothing, 2,
        true}};

@@ -380,6 +380,320 @@ void PeersOfOneDevice(Run& run) {
   run.Right("bytes", std::memcmp(back.get(), block.get(), bytes) == 0);
 }
 
+// Copies that say they are between devices, with pinned memory at an end.
+void PeersOfBlocks(Run& run) {
+  const size_t bytes =
+      run.OneIn(3) ? run.Between(1, 2'000'000) : run.Size(70'000) + 1;
+  Guarded block(run, bytes), back(run, bytes), last(run, bytes);
+  Device device(bytes);
+  Stream stream;
+  run.Fill(block.get(), bytes);
+  run.Fill(back.get(), bytes);
+  if (run.OneIn(2)) {
+    run.Code("up", cudaMemcpyPeerAsync(device.get(), 0, block.get(), 0, bytes,
+                                       stream));
+    run.Code("down", cudaMemcpyPeerAsync(back.get(), 0, device.get(), 0, bytes,
+                                         stream));
+    run.Code("sync", cudaStreamSynchronize(stream));
+  } else {
+    run.Code("up", cudaMemcpyPeer(device.get(), 0, block.get(), 0, bytes));
+    CHECK_OK(cudaDeviceSynchronize());
+    run.Code("down", cudaMemcpyPeer(back.get(), 0, device.get(), 0, bytes));
+    CHECK_OK(cudaDeviceSynchronize());
+  }
+  run.Right("bytes", std::memcmp(back.get(), block.get(), bytes) == 0);
+  run.Fill(back.get(), bytes);
+  run.Code("block to block",
+           cudaMemcpyPeerAsync(last.get(), 0, back.get(), 0, bytes, stream));
+  run.Code("sync", cudaStreamSynchronize(stream));
+  run.Right("between blocks", std::memcmp(last.get(), back.get(), bytes) == 0);
+  run.Code("none",
+           cudaMemcpyPeerAsync(device.get(), 0, block.get(), 0, 0, stream));
+  std::vector<unsigned char> unknown(16);
+  run.Code("unknown memory",
+           cudaMemcpyPeerAsync(unknown.data(), 0, block.get(), 0, 1, stream));
+  run.Code("last", cudaGetLastError());
+  run.Code("no such device", cudaMemcpyPeerAsync(device.get(), 63, block.get(),
+                                                 0, bytes, stream));
+  run.Code("last", cudaGetLastError());
+  run.Code("too long", cudaMemcpyPeerAsync(device.get(), 0, block.get(), 0,
+                                           bytes + (64 << 20), stream));
+  run.Code("last", cudaGetLastError());
+  run.Digest("device", Contents(device.get(), bytes).data(), bytes);
+  run.Right("guards", block.Intact() && back.Intact() && last.Intact());
+}
+
+// The source is read when the stream gets there, not during the call.
+void HeldPeers(Run& run) {
+  const size_t bytes = run.Pick<size_t>({7, 70'000, 3 << 20});
+  Pinned block(bytes), back(bytes);
+  Device device(bytes);
+  Stream stream;
+  run.Fill(block.get(), bytes);
+  bool waited = false;
+  {
+    Gate gate;
+    gate.Hold(stream);
+    waited = WaitsFor(gate, [&] {
+      run.Code("up", cudaMemcpyPeerAsync(device.get(), 0, block.get(), 0, bytes,
+                                         stream));
+      run.Code("down", cudaMemcpyPeerAsync(back.get(), 0, device.get(), 0,
+                                           bytes, stream));
+      run.Fill(block.get(), bytes);
+    });
+    run.Code("sync", cudaStreamSynchronize(stream));
+  }
+  run.Note("waits", waited ? 1 : 0);
+  run.Right("bytes", std::memcmp(back.get(), block.get(), bytes) == 0);
+}
+
+// Boxes between devices.
+void PeerBoxes(Run& run) {
+  const cudaExtent extent = {run.Between(0, 300), run.Between(1, 40),
+                             run.Between(1, 6)};
+  const size_t pitch = extent.width + run.Pick<size_t>({0, 1, 90});
+  const size_t rows = extent.height + run.Pick<size_t>({0, 2});
+  const size_t bytes = pitch * rows * extent.depth + 1;
+  Guarded block(run, bytes), back(run, bytes);
+  Device device(bytes);
+  Stream stream;
+  run.Fill(block.get(), bytes);
+  run.Fill(back.get(), bytes);
+  CHECK_OK(cudaMemset(device.get(), 0x51, bytes));
+  CHECK_OK(cudaDeviceSynchronize());
+  cudaMemcpy3DPeerParms up = {};
+  up.srcPtr = {block.get(), pitch, pitch, rows};
+  up.dstPtr = {device.get(), pitch, pitch, rows};
+  up.extent = extent;
+  cudaMemcpy3DPeerParms down = {};
+  down.srcPtr = up.dstPtr;
+  down.dstPtr = {back.get(), pitch, pitch, rows};
+  down.extent = extent;
+  if (run.OneIn(2)) {
+    run.Code("up", cudaMemcpy3DPeerAsync(&up, stream));
+    run.Code("down", cudaMemcpy3DPeerAsync(&down, stream));
+  } else {
+    run.Code("up", cudaMemcpy3DPeer(&up));
+    CHECK_OK(cudaDeviceSynchronize());
+    run.Code("down", cudaMemcpy3DPeer(&down));
+    CHECK_OK(cudaDeviceSynchronize());
+  }
+  run.Code("sync", cudaStreamSynchronize(stream));
+  run.Digest("back", back.get(), bytes);
+  run.Digest("device", Contents(device.get(), bytes).data(), bytes);
+  run.Code("no parameters", cudaMemcpy3DPeerAsync(nullptr, stream));
+  run.Code("last", cudaGetLastError());
+  run.Right("guards", block.Intact() && back.Intact());
+}
+
+void PeersOfArrays(Run& run) {
+  const size_t width = run.Between(1, 200);
+  const size_t height = run.Between(1, 200);
+  const size_t pitch = 4 * width + run.Pick<size_t>({0, 4, 100});
+  const cudaChannelFormatDesc channels =
+      cudaCreateChannelDesc(32, 0, 0, 0, cudaChannelFormatKindUnsigned);
+  cudaArray_t array = nullptr;
+  CHECK_OK(cudaMallocArray(&array, &channels, width, height));
+  Guarded block(run, pitch * height), back(run, pitch * height);
+  Stream stream;
+  run.Fill(block.get(), block.bytes());
+  std::memset(back.get(), 0x12, back.bytes());
+  cudaMemcpy3DPeerParms to = {};
+  to.srcPtr = {block.get(), pitch, pitch, height};
+  to.dstArray = array;
+  to.extent = {width, height, 1};
+  cudaMemcpy3DPeerParms from = {};
+  from.srcArray = array;
+  from.dstPtr = {back.get(), pitch, pitch, height};
+  from.extent = to.extent;
+  run.Code("to", cudaMemcpy3DPeerAsync(&to, stream));
+  run.Code("from", cudaMemcpy3DPeerAsync(&from, stream));
+  run.Code("sync", cudaStreamSynchronize(stream));
+  run.Digest("back", back.get(), back.bytes());
+  run.Right("guards", block.Intact() && back.Intact());
+  run.Code("free", cudaFreeArray(array));
+}
+
+#if CUDART_VERSION >= 12080
+cudaError_t CopyBoxes(std::vector<cudaMemcpy3DBatchOp>& boxes,
+                      cudaStream_t stream) {
+#if CUDART_VERSION >= 13000
+  return cudaMemcpy3DBatchAsync(boxes.size(), boxes.data(), 0, stream);
+#else
+  size_t failed = 0;
+  return cudaMemcpy3DBatchAsync(boxes.size(), boxes.data(), &failed, 0, stream);
+#endif
+}
+
+cudaMemcpy3DOperand PointerOperand(void* pointer, size_t length,
+                                   size_t height) {
+  cudaMemcpy3DOperand operand = {};
+  operand.type = cudaMemcpyOperandTypePointer;
+  operand.op.ptr.ptr = pointer;
+  operand.op.ptr.rowLength = length;
+  operand.op.ptr.layerHeight = height;
+  return operand;
+}
+
+// Batches of boxes between any ends, of any order of access.
+void BatchesOfBoxes(Run& run) {
+  constexpr size_t kBoxes = 4;
+  constexpr size_t kBytes = 60'000;
+  Guarded block(run, kBoxes * kBytes), back(run, kBoxes * kBytes);
+  Device device(kBoxes * kBytes), other(kBytes);
+  Stream stream;
+  run.Fill(block.get(), block.bytes());
+  run.Fill(back.get(), back.bytes());
+  CHECK_OK(cudaMemset(device.get(), 0x7c, kBoxes * kBytes));
+  CHECK_OK(cudaMemset(other.get(), 0x7d, kBytes));
+  CHECK_OK(cudaDeviceSynchronize());
+  std::vector<cudaMemcpy3DBatchOp> up, down;
+  for (size_t i = 0; i < kBoxes; ++i) {
+    cudaMemcpy3DBatchOp box = {};
+    box.extent = {run.Between(1, 200), run.Between(1, 20), run.Between(1, 8)};
+    const auto operand = [&](unsigned char* base) {
+      return PointerOperand(
+          base + i * kBytes,
+          run.OneIn(2) ? 0 : box.extent.width + run.Between(0, 40),
+          run.OneIn(2) ? 0 : box.extent.height + run.Between(0, 4));
+    };
+    box.src = operand(block.get());
+    box.dst = operand(device.get());
+    box.srcAccessOrder = run.Pick<cudaMemcpySrcAccessOrder>(
+        {cudaMemcpySrcAccessOrderStream, cudaMemcpySrcAccessOrderDuringApiCall,
+         cudaMemcpySrcAccessOrderAny});
+    up.push_back(box);
+    box.src = box.dst;
+    box.dst = operand(back.get());
+    box.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+    down.push_back(box);
+  }
+  // One that no block has a part in.
+  cudaMemcpy3DBatchOp within = {};
+  within.extent = {100, 10, 3};
+  within.src = PointerOperand(device.get(), 0, 0);
+  within.dst = PointerOperand(other.get(), 0, 0);
+  within.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+  down.push_back(within);
+  run.Code("up", CopyBoxes(up, stream));
+  run.Code("down", CopyBoxes(down, stream));
+  run.Code("sync", cudaStreamSynchronize(stream));
+  run.Digest("back", back.get(), back.bytes());
+  run.Digest("device", Contents(device.get(), kBoxes * kBytes).data(),
+             kBoxes * kBytes);
+  run.Digest("other", Contents(other.get(), kBytes).data(), kBytes);
+  run.Right("guards", block.Intact() && back.Intact());
+}
+
+void BatchesOfArrays(Run& run) {
+  const size_t width = run.Between(2, 200);
+  const size_t height = run.Between(2, 100);
+  const size_t length = width + run.Between(0, 30);
+  const cudaChannelFormatDesc channels =
+      cudaCreateChannelDesc(16, 16, 0, 0, cudaChannelFormatKindUnsigned);
+  cudaArray_t array = nullptr;
+  CHECK_OK(cudaMallocArray(&array, &channels, width, height));
+  Guarded block(run, 4 * length * height), back(run, 4 * length * height);
+  Stream stream;
+  run.Fill(block.get(), block.bytes());
+  std::memset(back.get(), 0x12, back.bytes());
+  const size_t x = run.Between(0, width - 1), y = run.Between(0, height - 1);
+  cudaMemcpy3DOperand in_array = {};
+  in_array.type = cudaMemcpyOperandTypeArray;
+  in_array.op.array.array = array;
+  in_array.op.array.offset = {x, y, 0};
+  cudaMemcpy3DBatchOp box = {};
+  box.extent = {width - x, height - y, 1};
+  box.src = PointerOperand(block.get(), length, 0);
+  box.dst = in_array;
+  box.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+  std::vector<cudaMemcpy3DBatchOp> boxes = {box};
+  run.Code("to", CopyBoxes(boxes, stream));
+  boxes[0].src = in_array;
+  boxes[0].dst = PointerOperand(back.get(), length, 0);
+  run.Code("from", CopyBoxes(boxes, stream));
+  run.Code("sync", cudaStreamSynchronize(stream));
+  run.Digest("back", back.get(), back.bytes());
+  boxes[0].src.op.array.offset.x = width;
+  run.Code("beyond the array", CopyBoxes(boxes, stream));
+  run.Code("last", cudaGetLastError());
+  run.Right("guards", block.Intact() && back.Intact());
+  run.Code("free", cudaFreeArray(array));
+}
+
+// What a held stream's batch reads, and when.
+void HeldBoxes(Run& run) {
+  const size_t width = run.Pick<size_t>({1, 300, 50'000});
+  const size_t bytes = width * 8;
+  Pinned block(bytes), back(bytes);
+  Device device(bytes);
+  Stream stream;
+  run.Fill(block.get(), bytes);
+  const std::vector<unsigned char> before(block.get(), block.get() + bytes);
+  const bool during_call = run.OneIn(2);
+  cudaMemcpy3DBatchOp box = {};
+  box.extent = {width, 4, 2};
+  box.src = PointerOperand(block.get(), 0, 0);
+  box.dst = PointerOperand(device.get(), 0, 0);
+  box.srcAccessOrder = during_call ? cudaMemcpySrcAccessOrderDuringApiCall
+                                   : cudaMemcpySrcAccessOrderStream;
+  std::vector<cudaMemcpy3DBatchOp> boxes = {box};
+  {
+    Gate gate;
+    gate.Hold(stream);
+    const bool waited = WaitsFor(gate, [&] {
+      run.Code("up", CopyBoxes(boxes, stream));
+      run.Fill(block.get(), bytes);
+    });
+    if (!during_call) run.Note("waits", waited ? 1 : 0);
+    run.Code("sync", cudaStreamSynchronize(stream));
+  }
+  run.Code("down",
+           cudaMemcpy(back.get(), device.get(), bytes, cudaMemcpyDeviceToHost));
+  run.Right("bytes",
+            std::memcmp(back.get(), during_call ? before.data() : block.get(),
+                        bytes) == 0);
+}
+
+// Batches that the runtime refuses.
+void WrongBoxes(Run& run) {
+  Pinned block(200'000);
+  Device device(200'000);
+  Stream stream;
+  run.Fill(block.get(), block.bytes());
+  CHECK_OK(cudaMemset(device.get(), 0x20, 200'000));
+  CHECK_OK(cudaDeviceSynchronize());
+  cudaMemcpy3DBatchOp right = {};
+  right.extent = {100, 10, 2};
+  right.src = PointerOperand(block.get(), 0, 0);
+  right.dst = PointerOperand(device.get(), 0, 0);
+  right.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+  std::vector<cudaMemcpy3DBatchOp> boxes = {right};
+  const auto expect = [&](const char* name, cudaStream_t in) {
+    run.Code(name, CopyBoxes(boxes, in));
+    run.Code("last", cudaGetLastError());
+    boxes[0] = right;
+  };
+  boxes[0].extent.width = 0;
+  expect("no width", stream);
+  boxes[0].extent.depth = 0;
+  expect("no depth", stream);
+  boxes[0].src.op.ptr.rowLength = 99;
+  expect("rows longer than their pitch", stream);
+  boxes[0].dst.op.ptr.layerHeight = 9;
+  expect("more rows than a layer", stream);
+  boxes[0].srcAccessOrder = static_cast<cudaMemcpySrcAccessOrder>(9);
+  expect("no such order", stream);
+  boxes[0].src.op.ptr.ptr = nullptr;
+  expect("no source", stream);
+  boxes[0].src.op.ptr.rowLength = 1 << 20;
+  expect("beyond the block", stream);
+  expect("the legacy stream", nullptr);
+  run.Code("sync", cudaStreamSynchronize(stream));
+  run.Digest("device", Contents(device.get(), 200'000).data(), 200'000);
+}
+#endif
+
 }  // namespace
 
 std::vector<Scenario> ShapeScenarios() {
@@ -390,8 +704,16 @@ std::vector<Scenario> ShapeScenarios() {
         {"12", "wrong_shapes", WrongShapes, 100},
         {"12", "wrong_kinds", WrongKinds, 100}, {"12", "arrays", Arrays, 30},
         {"12", "peers_of_one_device", PeersOfOneDevice, 20},
+        {"12", "peers_of_blocks", PeersOfBlocks, 100},
+        {"12", "held_peers", HeldPeers, 10, Needs::kQueueing},
+        {"12", "peer_boxes", PeerBoxes, 50},
+        {"12", "peers_of_arrays", PeersOfArrays, 20},
 #if CUDART_VERSION >= 12080
         {"12", "batches", Batches, 30},
+        {"12", "batches_of_boxes", BatchesOfBoxes, 50},
+        {"12", "batches_of_arrays", BatchesOfArrays, 30},
+        {"12", "held_boxes", HeldBoxes, 10, Needs::kQueueing},
+        {"12", "wrong_boxes", WrongBoxes, 1},
 #endif
     {
       "13", "shaped_memsets", ShapedMemsets, 50

@@ -35,6 +35,26 @@ cudaMemcpy3DParms MakeBox(const Copy& copy, void* dst, const void* src) {
   return box;
 }
 
+cudaMemcpy3DPeerParms MakePeerBox(const Copy& copy, void* dst,
+                                  const void* src) {
+  const cudaMemcpy3DParms box = MakeBox(copy, dst, src);
+  cudaMemcpy3DPeerParms peer = {};
+  peer.srcPtr = box.srcPtr;
+  peer.srcPos = box.srcPos;
+  peer.dstPtr = box.dstPtr;
+  peer.dstPos = box.dstPos;
+  peer.extent = box.extent;
+  return peer;
+}
+
+// The array's end of a copy of its rows, and the memory's.
+const CopyEnd& ArrayEnd(const Copy& copy, bool to) {
+  return to ? copy.dst : copy.src;
+}
+const CopyEnd& MemoryEnd(const Copy& copy, bool to) {
+  return to ? copy.src : copy.dst;
+}
+
 // A number that is no direction must not be loaded as one.
 cudaMemcpyKind Direction(const Copy& copy) {
   return static_cast<cudaMemcpyKind>(copy.direction);
@@ -100,8 +120,46 @@ cudaError_t LibraryCalls::CopyBytes(const Copy& copy, void* dst,
                  : pinringCopyAsync(dst, src, copy.width, Direction(copy),
                                     static_cast<pinringAccess>(copy.access),
                                     stream);
+    case CopyForm::kPeer:
+      return copy.wait
+                 ? pinringMemcpyPeer(dst, 0, src, 0, copy.width)
+                 : pinringMemcpyPeerAsync(dst, 0, src, 0, copy.width, stream);
+    case CopyForm::kPeerBox: {
+      const cudaMemcpy3DPeerParms box = MakePeerBox(copy, dst, src);
+      return copy.wait ? pinringMemcpy3DPeer(&box)
+                       : pinringMemcpy3DPeerAsync(&box, stream);
+    }
+    case CopyForm::kPageableBox: {
+      const cudaMemcpy3DParms box = MakeBox(copy, dst, src);
+      return pinringCopy3DAsync(&box, static_cast<pinringAccess>(copy.access),
+                                stream);
+    }
+    case CopyForm::kOfArray:
+      break;  // CopyArray
   }
   return cudaErrorUnknown;
+}
+
+cudaError_t LibraryCalls::CopyArray(const Copy& copy, CUarray cu_array, bool to,
+                                    void* memory, CUstream cu_stream) {
+  const cudaStream_t stream = RuntimeStream(cu_stream);
+  auto* const array = reinterpret_cast<cudaArray_t>(cu_array);
+  const auto& [object, x, pitch, y] = ArrayEnd(copy, to);
+  const size_t row = MemoryEnd(copy, to).pitch;
+  if (to) {
+    return copy.wait
+               ? pinringMemcpy2DToArray(array, x, y, memory, row, copy.width,
+                                        copy.height, Direction(copy))
+               : pinringMemcpy2DToArrayAsync(array, x, y, memory, row,
+                                             copy.width, copy.height,
+                                             Direction(copy), stream);
+  }
+  return copy.wait
+             ? pinringMemcpy2DFromArray(memory, row, array, x, y, copy.width,
+                                        copy.height, Direction(copy))
+             : pinringMemcpy2DFromArrayAsync(memory, row, array, x, y,
+                                             copy.width, copy.height,
+                                             Direction(copy), stream);
 }
 
 cudaError_t NativeCalls::Alloc(void** pointer, size_t bytes, unsigned flags) {
@@ -192,17 +250,85 @@ CUresult NativeCalls::CopyRows(const Copy& copy, void* dst, const void* src,
   same.WidthInBytes = copy.width;
   same.Height = copy.height;
   same.Depth = copy.depth;
+  if (copy.form == CopyForm::kPeerBox) {
+    CUDA_MEMCPY3D_PEER peer = {};
+    peer.srcMemoryType = peer.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+    peer.srcContext = peer.dstContext = Context();
+    peer.srcDevice = same.srcDevice;
+    peer.srcPitch = same.srcPitch;
+    peer.srcHeight = same.srcHeight;
+    peer.srcXInBytes = same.srcXInBytes;
+    peer.dstDevice = same.dstDevice;
+    peer.dstPitch = same.dstPitch;
+    peer.dstHeight = same.dstHeight;
+    peer.dstXInBytes = same.dstXInBytes;
+    peer.WidthInBytes = same.WidthInBytes;
+    peer.Height = same.Height;
+    peer.Depth = same.Depth;
+    return copy.wait ? driver_.Memcpy3DPeer(&peer)
+                     : driver_.Memcpy3DPeerAsync(&peer, stream);
+  }
   return copy.wait ? driver_.Memcpy3D(&same)
                    : driver_.Memcpy3DAsync(&same, stream);
 }
 
-cudaError_t NativeCalls::CopyBytes(const Copy& copy, void* dst, const void* src,
-                                   CUstream stream) {
-  if (copy.direction > cudaMemcpyDefault && copy.width > 0) {
+CUcontext NativeCalls::Context() const {
+  CUcontext context = nullptr;
+  (void)driver_.CtxGetCurrent(&context);
+  return context;
+}
+
+cudaError_t NativeCalls::CopyArray(const Copy& copy, CUarray array, bool to,
+                                   void* memory, CUstream stream) {
+  if (copy.direction > cudaMemcpyDefault) {
     return cudaErrorInvalidMemcpyDirection;
   }
-  if (copy.form == CopyForm::kRows || copy.form == CopyForm::kBox) {
-    return RuntimeCode(CopyRows(copy, dst, src, stream));
+  CUDA_MEMCPY2D rows = {};
+  const CopyEnd& end = ArrayEnd(copy, to);
+  if (to) {
+    rows.srcMemoryType = CU_MEMORYTYPE_UNIFIED;
+    rows.srcDevice = Address(memory);
+    rows.srcPitch = copy.src.pitch;
+    rows.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+    rows.dstArray = array;
+    rows.dstXInBytes = end.offset;
+    rows.dstY = end.rows;
+  } else {
+    rows.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+    rows.dstDevice = Address(memory);
+    rows.dstPitch = copy.dst.pitch;
+    rows.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+    rows.srcArray = array;
+    rows.srcXInBytes = end.offset;
+    rows.srcY = end.rows;
+  }
+  rows.WidthInBytes = copy.width;
+  rows.Height = copy.height;
+  return RuntimeCode(copy.wait ? driver_.Memcpy2DUnaligned(&rows)
+                               : driver_.Memcpy2DAsync(&rows, stream));
+}
+
+cudaError_t NativeCalls::CopyBytes(const Copy& copy, void* dst, const void* src,
+                                   CUstream stream) {
+  if (!IsPeer(copy.form) && copy.direction > cudaMemcpyDefault &&
+      copy.width > 0) {
+    return cudaErrorInvalidMemcpyDirection;
+  }
+  if (copy.form == CopyForm::kRows || IsBox(copy.form)) {
+    CUresult code = CopyRows(copy, dst, src, stream);
+    if (code == CUDA_SUCCESS && copy.form == CopyForm::kPageableBox &&
+        copy.access == pinringAccessDuringCall) {
+      code = driver_.StreamSynchronize(stream);
+    }
+    return RuntimeCode(code);
+  }
+  if (copy.form == CopyForm::kPeer) {
+    CUcontext const context = Context();
+    return RuntimeCode(
+        copy.wait ? driver_.MemcpyPeer(Address(dst), context, Address(src),
+                                       context, copy.width)
+                  : driver_.MemcpyPeerAsync(Address(dst), context, Address(src),
+                                            context, copy.width, stream));
   }
   if (copy.form == CopyForm::kFlat && copy.wait) {
     return RuntimeCode(driver_.Memcpy(Address(dst), Address(src), copy.width));

@@ -25,6 +25,9 @@ class Calls {
   // dst and src are where the copy's first bytes lie.
   virtual cudaError_t CopyBytes(const Copy& copy, void* dst, const void* src,
                                 CUstream stream) = 0;
+  // Rows between memory and an array, which is the destination or not.
+  virtual cudaError_t CopyArray(const Copy& copy, CUarray array, bool to,
+                                void* memory, CUstream stream) = 0;
   virtual cudaError_t Memset(void* dst, int value, size_t bytes, bool wait,
                              CUstream stream) = 0;
   virtual cudaError_t Promote(void* pointer) = 0;
@@ -41,6 +44,8 @@ class LibraryCalls final : public Calls {
   cudaError_t Register(void* pointer, size_t bytes) override;
   cudaError_t Unregister(void* pointer) override;
   cudaError_t CopyBytes(const Copy& copy, void* dst, const void* src,
+                        CUstream stream) override;
+  cudaError_t CopyArray(const Copy& copy, CUarray array, bool to, void* memory,
                         CUstream stream) override;
   cudaError_t Memset(void* dst, int value, size_t bytes, bool wait,
                      CUstream stream) override;
@@ -60,6 +65,8 @@ class NativeCalls final : public Calls {
   cudaError_t Unregister(void* pointer) override;
   cudaError_t CopyBytes(const Copy& copy, void* dst, const void* src,
                         CUstream stream) override;
+  cudaError_t CopyArray(const Copy& copy, CUarray array, bool to, void* memory,
+                        CUstream stream) override;
   cudaError_t Memset(void* dst, int value, size_t bytes, bool wait,
                      CUstream stream) override;
   cudaError_t Promote(void* pointer) override;
@@ -69,6 +76,7 @@ class NativeCalls final : public Calls {
   cudaError_t HostFlags(unsigned* flags, void* pointer) override;
 
  private:
+  CUcontext Context() const;
   CUresult CopyRows(const Copy& copy, void* dst, const void* src,
                     CUstream stream);
 

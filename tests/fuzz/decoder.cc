@@ -23,8 +23,6 @@ constexpr size_t kSmallestSlot = 4096;
 
 // Slots of any size for as many streams as a program has.
 constexpr size_t kRoomyRing = 1 << 20;
-// Of the runner's second instance.
-constexpr size_t kSecondInstanceSmallLimit = 256;
 
 class Bytes {
  public:
@@ -54,7 +52,6 @@ class Bytes {
 struct BlockState {
   bool live = false;
   size_t bytes = 0;
-  bool pooled = false;  // perhaps: then its end is not the library's to know
 };
 
 struct EventState {
@@ -228,6 +225,7 @@ class Decoder {
   void Free();
   void DoCopy();
   bool MakeLayout(Copy* copy);
+  bool MakeArrayLayout(Copy* copy);
   void MakeRefused(Copy* copy);
   void Memset();
   void HostAccess(bool write);
@@ -249,8 +247,6 @@ class Decoder {
   uint64_t seed_ = 0;
   size_t queued_ = 0;
   size_t live_bytes_ = 0;
-  size_t small_limit_ = 0;
-  size_t small_pool_ = 0;
   std::array<StreamId, kStreams> streams_;
   std::array<BlockState, kBlocks> blocks_;
   std::array<bool, kRegistrableBuffers> registered_ = {};
@@ -273,12 +269,12 @@ void Decoder::Configure() {
   ring_ = in_.Of(kRings);
   const size_t slot = in_.Of(kSlots);
   const size_t slots = in_.Pick(4);
-  small_limit_ = in_.Of(kLimits);
-  small_pool_ = in_.Of(kPools);
+  const size_t small_limit = in_.Of(kLimits);
+  const size_t small_pool = in_.Of(kPools);
   c.movers = 1 + static_cast<int>(in_.Pick(3));
   c.settings = absl::StrCat(
       "ring_bytes=", ring_, ",slot_bytes=", slot, ",slots_per_stream=", slots,
-      ",small_limit_bytes=", small_limit_, ",small_pool_bytes=", small_pool_);
+      ",small_limit_bytes=", small_limit, ",small_pool_bytes=", small_pool);
   simcuda::MachineOptions& m = c.machine;
   static constexpr size_t kSteps[] = {16 << 10, 64 << 10, 4096, 700};
   static constexpr int kQueues[] = {8, 4, 2, 1};
@@ -560,9 +556,7 @@ void Decoder::Alloc() {
                .seed = Seed()});
   if (!made) return;
   live_bytes_ += bytes;
-  const bool pooled = (small_pool_ > 0 && bytes <= small_limit_) ||
-                      bytes <= kSecondInstanceSmallLimit;
-  blocks_[index] = {true, bytes, (flags & 6) == 0 && pooled};
+  blocks_[index] = {true, bytes};
 }
 
 void Decoder::Free() {
@@ -590,7 +584,31 @@ void Decoder::Free() {
   if (in_.OneIn(8)) Emit({.kind = OpKind::kFreeInvalid, .variant = 3});
 }
 
+bool Decoder::MakeArrayLayout(Copy* copy) {
+  const bool to = copy->dst.object.kind == MemoryKind::kArray;
+  CopyEnd& array = to ? copy->dst : copy->src;
+  CopyEnd& memory = to ? copy->src : copy->dst;
+  const size_t row_elements =
+      kArrayRowBytes[array.object.index] / kElementBytes;
+  const size_t rows = kArrayRows[array.object.index];
+  const size_t size = Size(memory.object);
+  memory.offset = PickOffset(size);
+  const size_t left = size - memory.offset;
+  const size_t x = in_.Pick(row_elements);
+  const size_t most = std::min(row_elements - x, left / kElementBytes);
+  if (most == 0) return false;
+  array.offset = x * kElementBytes;
+  array.rows = in_.Pick(rows);
+  copy->width = kElementBytes * (1 + in_.Pick(most));
+  memory.pitch = copy->width + in_.Pick(9);
+  copy->height =
+      1 + in_.Pick(std::min(rows - array.rows,
+                            (left - copy->width) / memory.pitch + 1));
+  return true;
+}
+
 bool Decoder::MakeLayout(Copy* copy) {
+  if (copy->form == CopyForm::kOfArray) return MakeArrayLayout(copy);
   const size_t dst_size = Size(copy->dst.object);
   const size_t src_size = Size(copy->src.object);
   copy->dst.offset = PickOffset(dst_size);
@@ -598,7 +616,8 @@ bool Decoder::MakeLayout(Copy* copy) {
   const size_t dst_left = dst_size - copy->dst.offset;
   const size_t src_left = src_size - copy->src.offset;
   const size_t most = std::min(dst_left, src_left);
-  if (copy->form == CopyForm::kFlat || copy->form == CopyForm::kPageable) {
+  if (copy->form == CopyForm::kFlat || copy->form == CopyForm::kPageable ||
+      copy->form == CopyForm::kPeer) {
     copy->width = PickLength(most);
     return true;
   }
@@ -612,7 +631,7 @@ bool Decoder::MakeLayout(Copy* copy) {
                       1;
   copy->height = 1 + in_.Pick(std::min<size_t>(rows, 300));
   copy->dst.rows = copy->src.rows = copy->height;
-  if (copy->form == CopyForm::kBox) {
+  if (IsBox(copy->form)) {
     copy->dst.rows += in_.Pick(3);
     copy->src.rows += in_.Pick(3);
     const auto slices = [&](const CopyEnd& end, size_t left) {
@@ -629,13 +648,19 @@ bool Decoder::MakeLayout(Copy* copy) {
 // Makes the copy reach beyond one of its ends whose end the driver knows.
 void Decoder::MakeRefused(Copy* copy) {
   copy->refused = true;
-  if (in_.OneIn(3) && copy->width > 0) {
+  if (copy->form == CopyForm::kOfArray) {
+    const CopyEnd& end =
+        copy->dst.object.kind == MemoryKind::kArray ? copy->dst : copy->src;
+    copy->height = kArrayRows[end.object.index] - end.rows + 1;
+    return;
+  }
+  if (in_.OneIn(3) && copy->width > 0 && !IsPeer(copy->form)) {
     copy->direction = 9;
     return;
   }
   const auto known = [&](const Object& object) {
     return object.kind == MemoryKind::kDevice ||
-           (object.kind == MemoryKind::kBlock && !blocks_[object.index].pooled);
+           object.kind == MemoryKind::kBlock;
   };
   const CopyEnd& end = known(copy->dst.object) ? copy->dst : copy->src;
   if (!known(end.object)) {
@@ -654,15 +679,27 @@ size_t Extent(const Copy& copy, const CopyEnd& end) {
          (copy.height - 1) * end.pitch + copy.width;
 }
 
+// An array is accessed as one.
+Access AccessOf(const Copy& copy, const CopyEnd& end, bool write, bool early) {
+  const bool array = end.object.kind == MemoryKind::kArray;
+  return {.object = end.object,
+          .begin = array ? 0 : end.offset,
+          .end = array ? 1 : end.offset + Extent(copy, end),
+          .write = write,
+          .early = early};
+}
+
 void Decoder::DoCopy() {
   Operation op{.kind = OpKind::kCopy, .stream = PickStream()};
   Copy& copy = op.copy;
   static constexpr CopyForm kForms[] = {
-      CopyForm::kFlat, CopyForm::kFlat,     CopyForm::kFlat,    CopyForm::kRows,
-      CopyForm::kBox,  CopyForm::kPageable, CopyForm::kPageable};
+      CopyForm::kFlat,     CopyForm::kFlat,       CopyForm::kFlat,
+      CopyForm::kRows,     CopyForm::kBox,        CopyForm::kPageable,
+      CopyForm::kPageable, CopyForm::kPeer,       CopyForm::kPeerBox,
+      CopyForm::kOfArray,  CopyForm::kPageableBox};
   copy.form = in_.Of(kForms);
-  copy.wait = in_.OneIn(5);
-  const bool pageable = copy.form == CopyForm::kPageable;
+  const bool pageable = IsPageable(copy.form);
+  copy.wait = in_.OneIn(5) && copy.form != CopyForm::kPageableBox;
   if (copy.wait && !pageable) op.stream = kLegacyStream;
   if (pageable && !copy.wait) copy.access = 1 + static_cast<int>(in_.Pick(3));
   const size_t way = in_.Pick(12);
@@ -687,9 +724,18 @@ void Decoder::DoCopy() {
     if (copy.src.object == copy.dst.object) return;
     copy.direction = cudaMemcpyHostToHost;
   }
+  if (copy.form == CopyForm::kOfArray) {
+    const Object array = {MemoryKind::kArray,
+                          static_cast<int>(in_.Pick(kArrays))};
+    (copy.direction == cudaMemcpyDeviceToHost || way == 11 ? copy.src.object
+                                                           : copy.dst.object) =
+        array;
+    if (way == 11) copy.direction = cudaMemcpyDeviceToHost;
+  }
   if (copy.src.object.index < 0 || copy.dst.object.index < 0) return;
   if (!MakeLayout(&copy)) return;
-  switch (in_.Pick(6)) {
+  const bool any_direction = copy.form != CopyForm::kOfArray;
+  switch (in_.Pick(any_direction ? 6 : 5)) {
     case 4:
       copy.direction = cudaMemcpyDefault;
       break;
@@ -701,7 +747,7 @@ void Decoder::DoCopy() {
   }
   if (in_.OneIn(24)) MakeRefused(&copy);
 
-  const bool on_host = way == 11;
+  const bool on_host = way == 11 && copy.form != CopyForm::kOfArray;
   const bool on_device = way == 10;
   const bool during_call = pageable && copy.access == pinringAccessDuringCall;
   // Where no slot is left, memory that is no block cannot be promoted.
@@ -722,15 +768,10 @@ void Decoder::DoCopy() {
   const size_t chunks = 1 + bytes / kSmallestSlot;
   MakeRoom(2 * chunks);
   const bool early = pageable && copy.access != pinringAccessStream;
-  const bool from_host = copy.src.object.kind != MemoryKind::kDevice;
-  Queue(op.stream, {{.object = copy.src.object,
-                     .begin = copy.src.offset,
-                     .end = copy.src.offset + Extent(copy, copy.src),
-                     .early = early && from_host},
-                    {.object = copy.dst.object,
-                     .begin = copy.dst.offset,
-                     .end = copy.dst.offset + Extent(copy, copy.dst),
-                     .write = true}});
+  const bool from_host = copy.src.object.kind != MemoryKind::kDevice &&
+                         copy.src.object.kind != MemoryKind::kArray;
+  Queue(op.stream, {AccessOf(copy, copy.src, false, early && from_host),
+                    AccessOf(copy, copy.dst, true, false)});
   Count(chunks);
   const int stream = op.stream;
   const bool joins = copy.wait && !on_device;
@@ -819,7 +860,7 @@ void Decoder::BeginCapture() {
   if (stream == kLegacyStream) return;
   Emit({.kind = OpKind::kBeginCapture,
         .stream = stream,
-        .variant = static_cast<int>(in_.Pick(2))});
+        .variant = static_cast<int>(in_.Pick(4))});
   capturing_ = stream;
   captured_.clear();
 }
@@ -827,7 +868,9 @@ void Decoder::BeginCapture() {
 void Decoder::CaptureCopy() {
   Operation op{.kind = OpKind::kCopy, .stream = capturing_};
   Copy& copy = op.copy;
-  copy.form = static_cast<CopyForm>(in_.Pick(3));
+  static constexpr CopyForm kForms[] = {CopyForm::kFlat, CopyForm::kRows,
+                                        CopyForm::kBox, CopyForm::kPeer};
+  copy.form = in_.Of(kForms);
   const Object host = PickHost(false);
   if (host.index < 0) return EndCapture();
   const Object device = {MemoryKind::kDevice,
@@ -837,13 +880,8 @@ void Decoder::CaptureCopy() {
   copy.dst.object = in ? device : host;
   copy.direction = in ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
   if (!MakeLayout(&copy) || copy.width == 0) return;
-  captured_.push_back({.object = copy.src.object,
-                       .begin = copy.src.offset,
-                       .end = copy.src.offset + Extent(copy, copy.src)});
-  captured_.push_back({.object = copy.dst.object,
-                       .begin = copy.dst.offset,
-                       .end = copy.dst.offset + Extent(copy, copy.dst),
-                       .write = true});
+  captured_.push_back(AccessOf(copy, copy.src, false, false));
+  captured_.push_back(AccessOf(copy, copy.dst, true, false));
   EmitLibrary(std::move(op));
 }
 

@@ -19,14 +19,17 @@ std::string Text(const Object& object) {
 
 std::string Text(const CopyEnd& end, const Copy& copy) {
   std::string text = absl::StrCat(Text(end.object), "+", end.offset);
-  if (copy.form == CopyForm::kRows || copy.form == CopyForm::kBox) {
+  if (copy.form == CopyForm::kRows || copy.form == CopyForm::kOfArray ||
+      IsBox(copy.form)) {
     absl::StrAppend(&text, " pitch ", end.pitch, " rows ", end.rows);
   }
   return text;
 }
 
 std::string Text(const Copy& copy, int stream) {
-  static constexpr const char* kForms[] = {"flat", "2D", "3D", "pageable"};
+  static constexpr const char* kForms[] = {"flat",        "2D",   "3D",
+                                           "pageable",    "peer", "peer 3D",
+                                           "pageable 3D", "array"};
   std::string text =
       absl::StrCat(kForms[static_cast<int>(copy.form)], " ", copy.width);
   if (copy.height != 1 || copy.depth != 1) {
@@ -36,7 +39,7 @@ std::string Text(const Copy& copy, int stream) {
                   Text(copy.dst, copy), ", kind ", copy.direction,
                   copy.wait ? ", waits" : "",
                   copy.refused ? ", to be refused" : "");
-  if (copy.form == CopyForm::kPageable && !copy.wait) {
+  if (IsPageable(copy.form) && !copy.wait) {
     absl::StrAppend(&text, ", access ", copy.access);
   }
   if (!copy.wait || copy.form == CopyForm::kPageable) {
@@ -47,9 +50,20 @@ std::string Text(const Copy& copy, int stream) {
 
 }  // namespace
 
+bool IsBox(CopyForm form) {
+  return form == CopyForm::kBox || form == CopyForm::kPeerBox ||
+         form == CopyForm::kPageableBox;
+}
+bool IsPageable(CopyForm form) {
+  return form == CopyForm::kPageable || form == CopyForm::kPageableBox;
+}
+bool IsPeer(CopyForm form) {
+  return form == CopyForm::kPeer || form == CopyForm::kPeerBox;
+}
+
 const char* Name(MemoryKind kind) {
   static constexpr const char* kNames[] = {"block", "plain", "registrable",
-                                           "device"};
+                                           "device", "array"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -64,6 +78,8 @@ size_t BytesOf(const Object& object) {
       return kRegistrableBytes[index];
     case MemoryKind::kDevice:
       return kDeviceBytes[index];
+    case MemoryKind::kArray:
+      return kArrayRowBytes[index] * kArrayRows[index];
   }
   return 0;
 }

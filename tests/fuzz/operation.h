@@ -20,6 +20,7 @@ inline constexpr int kPlainBuffers = 2;  // pageable memory of the program's own
 inline constexpr int kRegistrableBuffers =
     2;  // the same, page-aligned, for kRegister
 inline constexpr int kDeviceBuffers = 4;  // device buffers, always there
+inline constexpr int kArrays = 2;
 inline constexpr int kEvents = 3;
 inline constexpr int kGraphs = 2;
 inline constexpr int kGates = 12;  // each is closed once and opened once
@@ -34,7 +35,18 @@ inline constexpr size_t kRegistrableBytes[kRegistrableBuffers] = {4096, 40'960};
 inline constexpr size_t kDeviceBytes[kDeviceBuffers] = {1'000, 30'011, 131'072,
                                                         300'000};
 
-enum class MemoryKind : uint8_t { kBlock, kPlain, kRegistrable, kDevice };
+// Arrays of rows of elements.
+inline constexpr size_t kElementBytes = 4;
+inline constexpr size_t kArrayRowBytes[kArrays] = {400, 4096};
+inline constexpr size_t kArrayRows[kArrays] = {50, 20};
+
+enum class MemoryKind : uint8_t {
+  kBlock,
+  kPlain,
+  kRegistrable,
+  kDevice,
+  kArray
+};
 
 struct Object {
   MemoryKind kind = MemoryKind::kBlock;
@@ -74,8 +86,8 @@ enum class OpKind : uint8_t {
   kDeviceSync,
   kStreamCreate,  // `variant`: blocking or not
   kStreamDestroy,
-  kBeginCapture,
-  kEndCapture,  // as graph `index`
+  kBeginCapture,  // `variant`: the mode, and 2 for the library's function
+  kEndCapture,    // as graph `index`
   kLaunchGraph,
   kDropGraph,
   // The host's.
@@ -85,13 +97,22 @@ enum class OpKind : uint8_t {
 };
 const char* Name(OpKind kind);
 
-enum class CopyForm : uint8_t { kFlat, kRows, kBox, kPageable };
+enum class CopyForm : uint8_t {
+  kFlat,
+  kRows,
+  kBox,
+  kPageable,
+  kPeer,         // bytes, said to be between devices
+  kPeerBox,      // a box, the same
+  kPageableBox,  // a box, accessed as `access` says
+  kOfArray,      // rows, of an array at one end
+};
 
 struct CopyEnd {
   Object object = {};
-  size_t offset = 0;
-  size_t pitch = 0;  // from row to row
-  size_t rows = 0;   // of a slice
+  size_t offset = 0;  // in an array: bytes in its row
+  size_t pitch = 0;   // from row to row
+  size_t rows = 0;    // of a slice; in an array: the first row
 };
 
 struct Copy {
@@ -103,9 +124,14 @@ struct Copy {
   size_t depth = 1;
   int direction = 0;  // a cudaMemcpyKind, or none
   bool wait = false;
-  int access = 1;        // pinringAccess, of kPageable
+  int access = 1;        // pinringAccess, of kPageable and kPageableBox
   bool refused = false;  // reaches beyond an end, or no direction
 };
+
+// Whether it is of a box, and whether pageable memory takes the ring too.
+bool IsBox(CopyForm form);
+bool IsPageable(CopyForm form);
+bool IsPeer(CopyForm form);
 
 struct Operation {
   OpKind kind = OpKind::kLook;

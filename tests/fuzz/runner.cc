@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "include/pinring/pinring.h"
 #include "src/capi/default_instance.h"
+#include "src/capi/error_codes.h"
 #include "src/capi/instances.h"
 #include "src/capi/options.h"
 #include "src/driver/status.h"
@@ -145,6 +146,7 @@ class Runner {
 
   void SetUp();
   void MakeInstances();
+  CUresult CopyWholeArray(size_t index, std::byte* memory, bool to);
   CUresult MakeStream(int index, bool blocking);
   void OpenGates();
   void Finish();
@@ -165,7 +167,11 @@ class Runner {
   cudaError_t FreeInvalid(const Operation& op);
   cudaError_t Attributes(const Operation& op, Result* result);
   CUresult LaunchFunction(const Operation& op, Result* result);
-  CUresult EndCapture(const Operation& op);
+  int BeginCapture(const Operation& op);
+  int EndCapture(const Operation& op);
+  struct Graph;
+  int DropGraph(Graph* graph);
+  int LaunchGraph(const Graph& graph, CUstream stream);
   template <typename Query>
   static CUresult Poll(Query query) {
     CUresult code;
@@ -192,6 +198,8 @@ class Runner {
         return registrable_[index];
       case MemoryKind::kDevice:
         return devices_[index] + kGuardBytes;
+      case MemoryKind::kArray:
+        break;  // has no address
     }
     return nullptr;
   }
@@ -232,7 +240,13 @@ class Runner {
   CUdeviceptr scratch_ = 0;
   std::array<CUstream, kStreams> streams_ = {};
   std::array<CUevent, kEvents + 1> events_ = {};
-  std::array<CUgraphExec, kGraphs> graphs_ = {};
+  std::array<CUarray, kArrays> arrays_ = {};
+  struct Graph {
+    CUgraphExec exec = nullptr;
+    bool ours = false;  // and not the driver's
+  };
+  std::array<Graph, kGraphs> graphs_;
+  bool capture_is_ours_ = false;
   std::vector<std::unique_ptr<HostFunction>> functions_;
   std::vector<std::unique_ptr<std::byte[]>> plain_storage_;
 };
@@ -263,6 +277,17 @@ void Runner::SetUp() {
     std::memset(devices_[i], static_cast<int>(kGuard), kGuardBytes);
     FillRandom(devices_[i] + kGuardBytes, kDeviceBytes[i], 1000 + i);
   }
+  for (size_t i = 0; i < kArrays; ++i) {
+    CUDA_ARRAY3D_DESCRIPTOR descriptor = {};
+    descriptor.Width = kArrayRowBytes[i] / kElementBytes;
+    descriptor.Height = kArrayRows[i];
+    descriptor.Format = CU_AD_FORMAT_UNSIGNED_INT32;
+    descriptor.NumChannels = 1;
+    Ok(driver_.Array3DCreate(&arrays_[i], &descriptor), "cuArray3DCreate");
+    std::vector<std::byte> bytes(kArrayRowBytes[i] * kArrayRows[i]);
+    FillRandom(bytes.data(), bytes.size(), 4000 + i);
+    Ok(CopyWholeArray(i, bytes.data(), true), "an array's first bytes");
+  }
   for (size_t i = 0; i < kPlainBuffers; ++i) {
     const size_t bytes = kPlainBytes[i] + 2 * kGuardBytes;
     plain_[i].bytes = kPlainBytes[i];
@@ -290,6 +315,18 @@ void Runner::SetUp() {
   } else {
     calls_ = std::make_unique<NativeCalls>(driver_);
   }
+}
+
+CUresult Runner::CopyWholeArray(size_t index, std::byte* memory, bool to) {
+  CUDA_MEMCPY2D rows = {};
+  rows.srcMemoryType = to ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_ARRAY;
+  rows.dstMemoryType = to ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_HOST;
+  rows.srcHost = rows.dstHost = memory;
+  rows.srcArray = rows.dstArray = arrays_[index];
+  rows.srcPitch = rows.dstPitch = rows.WidthInBytes = kArrayRowBytes[index];
+  rows.Height = kArrayRows[index];
+  const CUresult code = driver_.Memcpy2DUnaligned(&rows);
+  return code == CUDA_SUCCESS && to ? driver_.CtxSynchronize() : code;
 }
 
 // The second has what options say by themselves but for a small ring.
@@ -473,6 +510,15 @@ cudaError_t Runner::Attributes(const Operation& op, Result* result) {
 
 cudaError_t Runner::DoCopy(const Operation& op) {
   const Copy& copy = op.copy;
+  if (copy.form == CopyForm::kOfArray) {
+    const bool to = copy.dst.object.kind == MemoryKind::kArray;
+    const CopyEnd& memory = to ? copy.src : copy.dst;
+    const auto array =
+        static_cast<size_t>((to ? copy.dst : copy.src).object.index);
+    return calls_->CopyArray(copy, arrays_[array], to,
+                             Data(memory.object) + memory.offset,
+                             streams_[static_cast<size_t>(op.stream)]);
+  }
   return calls_->CopyBytes(copy, Data(copy.dst.object) + copy.dst.offset,
                            Data(copy.src.object) + copy.src.offset,
                            streams_[static_cast<size_t>(op.stream)]);
@@ -644,41 +690,72 @@ int Runner::ExecuteStream(const Operation& op, Result* result) {
   }
 }
 
-CUresult Runner::EndCapture(const Operation& op) {
-  CUgraphExec& exec = graphs_[static_cast<size_t>(op.index)];
-  if (exec != nullptr) (void)driver_.GraphExecDestroy(exec);
-  exec = nullptr;
+// With pinring a graph is the first instance's, as the C functions make it the
+// default one's, or the driver's; natively it is always the driver's.
+int Runner::BeginCapture(const Operation& op) {
+  const CUstream stream = streams_[static_cast<size_t>(op.stream)];
+  const CUstreamCaptureMode mode = (op.variant & 1) == 0
+                                       ? CU_STREAM_CAPTURE_MODE_RELAXED
+                                       : CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+  capture_is_ours_ = Staged() && (op.variant & 2) != 0;
+  return capture_is_ours_
+             ? int{RuntimeCode(instances_[0]->StreamBeginCapture(stream, mode))}
+             : int{driver_.StreamBeginCapture(stream, mode)};
+}
+
+int Runner::EndCapture(const Operation& op) {
+  Graph& made = graphs_[static_cast<size_t>(op.index)];
+  (void)DropGraph(&made);
+  made.ours = std::exchange(capture_is_ours_, false);
+  const CUstream stream = streams_[static_cast<size_t>(op.stream)];
   CUgraph graph = nullptr;
-  CUresult code = driver_.StreamEndCapture(
-      streams_[static_cast<size_t>(op.stream)], &graph);
-  if (code != CUDA_SUCCESS) return code;
-  code = driver_.GraphInstantiateWithFlags(&exec, graph, 0);
+  int code =
+      made.ours
+          ? int{RuntimeCode(instances_[0]->StreamEndCapture(stream, &graph))}
+          : int{driver_.StreamEndCapture(stream, &graph)};
+  if (code != 0) return code;
+  code = made.ours
+             ? int{RuntimeCode(
+                   instances_[0]->GraphInstantiate(&made.exec, graph, 0))}
+             : int{driver_.GraphInstantiateWithFlags(&made.exec, graph, 0)};
   (void)driver_.GraphDestroy(graph);
+  if (code != 0) made.exec = nullptr;
   if (pinring_ != nullptr && pinring_->results[now_].code != 0 &&
       MayFail(program_, op, pinring_->results[now_].code)) {
-    (void)driver_.GraphExecDestroy(exec);
-    exec = nullptr;
-    return static_cast<CUresult>(pinring_->results[now_].code);
+    (void)DropGraph(&made);
+    return pinring_->results[now_].code;
   }
   return code;
 }
 
+int Runner::DropGraph(Graph* graph) {
+  CUgraphExec const exec = std::exchange(graph->exec, nullptr);
+  if (exec == nullptr) return 0;
+  return graph->ours ? int{RuntimeCode(instances_[0]->GraphExecDestroy(exec))}
+                     : int{driver_.GraphExecDestroy(exec)};
+}
+
+int Runner::LaunchGraph(const Graph& graph, CUstream stream) {
+  return graph.ours
+             ? int{RuntimeCode(instances_[0]->GraphLaunch(graph.exec, stream))}
+             : int{driver_.GraphLaunch(graph.exec, stream)};
+}
+
 int Runner::ExecuteGraph(const Operation& op) {
-  const CUstream stream = streams_[static_cast<size_t>(op.stream)];
   switch (op.kind) {
     case OpKind::kBeginCapture:
-      return driver_.StreamBeginCapture(
-          stream, op.variant == 0 ? CU_STREAM_CAPTURE_MODE_RELAXED
-                                  : CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+      return BeginCapture(op);
     case OpKind::kEndCapture:
       return EndCapture(op);
     default:
       break;
   }
-  CUgraphExec& exec = graphs_[static_cast<size_t>(op.index)];
-  if (exec == nullptr) return Result::kNotRun;
-  if (op.kind == OpKind::kLaunchGraph) return driver_.GraphLaunch(exec, stream);
-  return driver_.GraphExecDestroy(std::exchange(exec, nullptr));
+  Graph& graph = graphs_[static_cast<size_t>(op.index)];
+  if (graph.exec == nullptr) return Result::kNotRun;
+  if (op.kind == OpKind::kLaunchGraph) {
+    return LaunchGraph(graph, streams_[static_cast<size_t>(op.stream)]);
+  }
+  return DropGraph(&graph);
 }
 
 void Runner::CheckUsage() {
@@ -727,6 +804,12 @@ void Runner::Finish() {
                       [](std::byte b) { return b == kGuard; }),
           "bytes before a device buffer were written");
   }
+  for (size_t i = 0; i < kArrays; ++i) {
+    std::vector<std::byte> bytes(kArrayRowBytes[i] * kArrayRows[i]);
+    const CUresult read = CopyWholeArray(i, bytes.data(), false);
+    Check(lost_ || read == CUDA_SUCCESS, "an array cannot be read");
+    report_.arrays.push_back(Hash(bytes.data(), bytes.size()));
+  }
   for (const Guarded& memory : plain_) {
     Check(memory.Holds(), "bytes around memory of the program were written");
   }
@@ -744,9 +827,8 @@ void Runner::Finish() {
     }
     while (pushed_-- > 0) (void)pinringPopInstance();
   }
-  for (CUgraphExec exec : graphs_) {
-    if (exec != nullptr) (void)driver_.GraphExecDestroy(exec);
-  }
+  for (Graph& graph : graphs_) (void)DropGraph(&graph);
+  for (CUarray array : arrays_) (void)driver_.ArrayDestroy(array);
   for (size_t i = 0; i < kRegistrableBuffers; ++i) {
     if (registered_[i]) (void)driver_.MemHostUnregister(registrable_[i]);
   }
@@ -796,7 +878,8 @@ bool MayFail(const Program& program, const Operation& operation, int code) {
   // What a fault does to a capture is found out at its end.
   if (operation.kind == OpKind::kEndCapture ||
       code == cudaErrorStreamCaptureInvalidated) {
-    return faulty;
+    return faulty || (operation.kind == OpKind::kEndCapture &&
+                      program.configuration.copies_may_wait);
   }
   if (!operation.faults.empty()) return true;
   return program.configuration.limited &&

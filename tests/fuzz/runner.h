@@ -25,6 +25,7 @@ struct Report {
   std::vector<Result> results;  // one for each operation
   // Of the device buffers at the end.
   std::vector<uint64_t> devices;
+  std::vector<uint64_t> arrays;
   // What is wrong by itself, in words; empty if nothing is.
   std::string wrong;
   bool hung = false;

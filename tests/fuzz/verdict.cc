@@ -50,6 +50,13 @@ class Comparison {
           absl::StrAppend(&wrong_, "device ", i, " holds other bytes\n");
         }
       }
+      for (int i = 0; i < kArrays; ++i) {
+        const auto index = static_cast<size_t>(i);
+        if (!taints_.Has({MemoryKind::kArray, i}) &&
+            pinring_.arrays[index] != native_.arrays[index]) {
+          absl::StrAppend(&wrong_, "array ", i, " holds other bytes\n");
+        }
+      }
     }
     return wrong_;
   }

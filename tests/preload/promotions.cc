@@ -171,7 +171,116 @@ void Batches(CUstream stream) {
 #endif
 }
 
-void Arrays() {
+// Copies that say they are between devices, which the driver takes of pinned
+// memory too.
+void Peers(CUcontext context, CUstream stream) {
+  const Pinned in(kBytes);
+  const Pinned out(kBytes);
+  const Device device(kBytes);
+  Fill(in.bytes(), kBytes, 5);
+  std::memset(out.block, 0, kBytes);
+  CHECK_CU(CUDA_SUCCESS,
+           cuMemcpyPeerAsync(device.address, context, in.address(), context,
+                             kBytes, stream));
+  CHECK_CU(CUDA_SUCCESS, cuStreamSynchronize(stream));
+  CHECK_CU(CUDA_SUCCESS, cuMemcpyPeer(out.address(), context, device.address,
+                                      context, kBytes));
+  CHECK_CU(CUDA_SUCCESS, cuCtxSynchronize());
+  CHECK(Holds(out.bytes(), kBytes, 5));
+  CUDA_MEMCPY3D_PEER box = {};
+  box.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  box.srcDevice = device.address;
+  box.srcContext = context;
+  box.srcPitch = 100;
+  box.srcHeight = 30;
+  box.srcXInBytes = 3;
+  box.srcY = 2;
+  box.srcZ = 1;
+  box.dstMemoryType = CU_MEMORYTYPE_HOST;
+  box.dstHost = out.block;
+  box.dstContext = context;
+  box.dstPitch = 90;
+  box.dstHeight = 20;
+  box.WidthInBytes = 80;
+  box.Height = 19;
+  box.Depth = 10;
+  CHECK_CU(CUDA_SUCCESS, cuMemcpy3DPeerAsync(&box, stream));
+  CHECK_CU(CUDA_SUCCESS, cuStreamSynchronize(stream));
+  for (size_t z = 0; z < 10; ++z) {
+    for (size_t y = 0; y < 19; ++y) {
+      CHECK(std::memcmp(out.bytes() + (z * 20 + y) * 90,
+                        in.bytes() + ((z + 1) * 30 + y + 2) * 100 + 3,
+                        80) == 0);
+    }
+  }
+  Say("peers", Sum(out.words(), kWords));
+  CHECK_CU(CUDA_ERROR_INVALID_CONTEXT,
+           cuMemcpyPeerAsync(device.address, nullptr, in.address(), context,
+                             kBytes, stream));
+}
+
+void Boxes(CUstream stream) {
+#if CUDA_VERSION >= 13000
+  const Pinned in(kBytes);
+  const Pinned out(kBytes);
+  const Device device(kBytes);
+  Fill(in.bytes(), kBytes, 6);
+  std::memset(out.block, 0, kBytes);
+  CUDA_ARRAY_DESCRIPTOR descriptor = {};
+  descriptor.Width = 64;
+  descriptor.Height = 32;
+  descriptor.Format = CU_AD_FORMAT_FLOAT;
+  descriptor.NumChannels = 1;
+  CUarray array = nullptr;
+  CHECK_CU(CUDA_SUCCESS, cuArrayCreate(&array, &descriptor));
+  CUDA_MEMCPY3D_BATCH_OP boxes[3] = {};
+  for (CUDA_MEMCPY3D_BATCH_OP& box : boxes) {
+    box.src.type = box.dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+    box.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+  }
+  boxes[0].extent = {77, 9, 4};
+  boxes[0].src.op.ptr.ptr = in.address() + 1;
+  boxes[0].src.op.ptr.rowLength = 80;
+  boxes[0].dst.op.ptr.ptr = device.address;
+  boxes[1].extent = {50, 20, 1};
+  boxes[1].src.op.ptr.ptr = in.address() + 4000;
+  boxes[1].src.op.ptr.rowLength = 51;
+  boxes[1].dst.type = CU_MEMCPY_OPERAND_TYPE_ARRAY;
+  boxes[1].dst.op.array.array = array;
+  boxes[1].dst.op.array.offset = {7, 3, 0};
+  // No block has a part in this one.
+  boxes[2].extent = {100, 1, 1};
+  boxes[2].src.op.ptr.ptr = device.address + 200'000;
+  boxes[2].dst.op.ptr.ptr = device.address + 300'000;
+  CHECK_CU(CUDA_SUCCESS, cuMemcpy3DBatchAsync(3, boxes, 0, stream));
+  boxes[0].src = boxes[0].dst;
+  boxes[0].dst.op.ptr.ptr = out.address();
+  boxes[1].src = boxes[1].dst;
+  boxes[1].dst = {};
+  boxes[1].dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+  boxes[1].dst.op.ptr.ptr = out.address() + 10'000;
+  CHECK_CU(CUDA_SUCCESS, cuMemcpy3DBatchAsync(2, boxes, 0, stream));
+  CHECK_CU(CUDA_SUCCESS, cuStreamSynchronize(stream));
+  for (size_t z = 0; z < 4; ++z) {
+    for (size_t y = 0; y < 9; ++y) {
+      CHECK(std::memcmp(out.bytes() + (z * 9 + y) * 77,
+                        in.bytes() + 1 + (z * 9 + y) * 80, 77) == 0);
+    }
+  }
+  for (size_t y = 0; y < 20; ++y) {
+    CHECK(std::memcmp(out.bytes() + 10'000 + y * 200,
+                      in.bytes() + 4000 + y * 204, 200) == 0);
+  }
+  Say("boxes", Sum(out.words(), kWords));
+  boxes[0].extent.width = 0;
+  CHECK_CU(CUDA_ERROR_INVALID_VALUE, cuMemcpy3DBatchAsync(1, boxes, 0, stream));
+  CHECK_CU(CUDA_SUCCESS, cuArrayDestroy(array));
+#else
+  (void)stream;
+#endif
+}
+
+void Arrays(CUstream stream) {
   const Pinned in(kBytes);
   const Pinned out(kBytes);
   CUDA_ARRAY_DESCRIPTOR descriptor = {};
@@ -185,6 +294,12 @@ void Arrays() {
   CHECK_CU(CUDA_SUCCESS, cuMemcpyHtoA(array, 16, in.block, 4000));
   CHECK_CU(CUDA_SUCCESS, cuMemcpyAtoH(out.bytes() + 5, array, 16, 4000));
   CHECK(Holds(out.bytes() + 5, 4000, 3));
+  CHECK_CU(CUDA_SUCCESS, cuMemcpyHtoAAsync(array, 40, in.bytes(), 999, stream));
+  CHECK_CU(CUDA_SUCCESS,
+           cuMemcpyAtoHAsync(out.bytes() + 7000, array, 40, 999, stream));
+  CHECK_CU(CUDA_SUCCESS, cuStreamSynchronize(stream));
+  CHECK(Holds(out.bytes() + 7000, 999, 3));
+  CHECK_CU(CUDA_ERROR_INVALID_VALUE, cuMemcpyHtoA(array, 16, in.block, 8000));
   CHECK_CU(CUDA_SUCCESS, cuArrayDestroy(array));
 
   // Rows of a block to rows of an array and back.
@@ -252,7 +367,9 @@ int main(int argc, char** argv) {
     WordOperations(stream);
     Memsets(stream);
     Batches(stream);
-    Arrays();
+    Arrays(stream);
+    Peers(context, stream);
+    Boxes(stream);
   }
   CHECK_CU(CUDA_SUCCESS, cuStreamDestroy(stream));
   return 0;

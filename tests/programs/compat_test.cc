@@ -322,7 +322,92 @@ TEST_F(CompatTest, ArraysGoThroughTheRing) {
   EXPECT_EQ(PromotedBlocks(), promoted);
 }
 
+TEST_F(CompatTest, PeersGoThroughTheRing) {
+  const uint64_t promoted = PromotedBlocks();
+  const uint64_t before = CopiesInAll();
+  ASSERT_EQ(cudaMemcpyPeerAsync(device_, 0, there_, 0, kBytes), cudaSuccess);
+  ASSERT_EQ(cudaMemcpyPeer(back_, 0, device_, 0, kBytes), cudaSuccess);
+  EXPECT_EQ(std::memcmp(back_, there_, kBytes), 0);
+  cudaMemcpy3DPeerParms box = {};
+  box.srcPtr = make_cudaPitchedPtr(there_ + 5, 300, 300, 20);
+  box.dstPtr = make_cudaPitchedPtr(device_, 300, 300, 20);
+  box.extent = make_cudaExtent(290, 18, 9);
+  ASSERT_EQ(cudaMemcpy3DPeerAsync(&box), cudaSuccess);
+  std::swap(box.srcPtr, box.dstPtr);
+  box.dstPtr.ptr = back_;
+  ASSERT_EQ(cudaMemcpy3DPeer(&box), cudaSuccess);
+  for (size_t z = 0; z < 9; ++z) {
+    for (size_t y = 0; y < 18; ++y) {
+      const size_t at = (z * 20 + y) * 300;
+      ASSERT_EQ(std::memcmp(back_ + at, there_ + 5 + at, 290), 0);
+    }
+  }
+  EXPECT_EQ(CopiesInAll(), before + 4);
+  EXPECT_EQ(PromotedBlocks(), promoted);
+}
+
 #if CUDART_VERSION >= 12080
+TEST_F(CompatTest, BatchesOfBoxesGoThroughTheRing) {
+  const uint64_t promoted = PromotedBlocks();
+  const uint64_t before = CopiesInAll();
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
+  const cudaChannelFormatDesc format =
+      cudaCreateChannelDesc(32, 0, 0, 0, cudaChannelFormatKindFloat);
+  cudaArray_t array = nullptr;
+  ASSERT_EQ(cudaMallocArray(&array, &format, 256, 100), cudaSuccess);
+  const auto copy = [&](cudaMemcpy3DBatchOp* boxes, size_t count) {
+#if CUDART_VERSION >= 13000
+    return cudaMemcpy3DBatchAsync(count, boxes, 0, stream);
+#else
+    size_t failed = 0;
+    return cudaMemcpy3DBatchAsync(count, boxes, &failed, 0, stream);
+#endif
+  };
+  cudaMemcpy3DBatchOp boxes[2] = {};
+  for (cudaMemcpy3DBatchOp& box : boxes) {
+    box.src.type = box.dst.type = cudaMemcpyOperandTypePointer;
+    box.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+  }
+  boxes[0].extent = make_cudaExtent(290, 18, 9);
+  boxes[0].src.op.ptr.ptr = there_;
+  boxes[0].src.op.ptr.rowLength = 300;
+  boxes[0].src.op.ptr.layerHeight = 20;
+  boxes[0].dst.op.ptr.ptr = device_;
+  boxes[1].extent = make_cudaExtent(200, 90, 1);  // elements of the array
+  boxes[1].src.op.ptr.ptr = there_ + 1;
+  boxes[1].src.op.ptr.rowLength = 210;
+  boxes[1].dst.type = cudaMemcpyOperandTypeArray;
+  boxes[1].dst.op.array.array = array;
+  boxes[1].dst.op.array.offset.x = 3;
+  boxes[1].dst.op.array.offset.y = 10;
+  ASSERT_EQ(copy(boxes, 2), cudaSuccess);
+  constexpr size_t kSecond = 100'000;
+  boxes[0].src = boxes[0].dst;
+  boxes[0].dst.op.ptr.ptr = back_;
+  boxes[1].src = boxes[1].dst;
+  boxes[1].dst = {};
+  boxes[1].dst.type = cudaMemcpyOperandTypePointer;
+  boxes[1].dst.op.ptr.ptr = back_ + kSecond;
+  ASSERT_EQ(copy(boxes, 2), cudaSuccess);
+  ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  for (size_t z = 0; z < 9; ++z) {
+    for (size_t y = 0; y < 18; ++y) {
+      ASSERT_EQ(std::memcmp(back_ + (z * 18 + y) * 290,
+                            there_ + (z * 20 + y) * 300, 290),
+                0);
+    }
+  }
+  for (size_t y = 0; y < 90; ++y) {
+    ASSERT_EQ(std::memcmp(back_ + kSecond + y * 800, there_ + 1 + y * 840, 800),
+              0);
+  }
+  EXPECT_EQ(CopiesInAll(), before + 4);
+  EXPECT_EQ(PromotedBlocks(), promoted);
+  EXPECT_EQ(cudaFreeArray(array), cudaSuccess);
+  EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+}
+
 TEST_F(CompatTest, BatchesGoThroughTheRing) {
   const uint64_t promoted = PromotedBlocks();
   cudaStream_t stream = nullptr;

@@ -115,6 +115,27 @@ void FaultBench::Issue(Copy* copy) {
                                       .wait = copy->wait});
     return;
   }
+  if (copy->peer || copy->early) {
+    void* const device = reinterpret_cast<void*>(copy->device);
+    rows.width = copy->bytes / 2;
+    rows.height = 2;
+    rows.dst = rows.src = {rows.width, 0};
+    Instance::Copy described = {
+        .dst = copy->out ? copy->block : device,
+        .src = copy->out ? device : static_cast<void*>(copy->block),
+        .bytes = copy->bytes,
+        .rows = copy->bytes % 2 == 0 ? &rows : nullptr,
+        .kind = cudaMemcpyDefault,
+        .stream = stream,
+        .wait = copy->wait,
+        .access =
+            copy->early ? HostAccess::kDuringCall : HostAccess::kInStreamOrder};
+    copy->status =
+        copy->early ? instance_->CopyPageable(described)
+                    : instance_->MemcpyPeer(described, {.dst = bed_.context(),
+                                                        .src = bed_.context()});
+    return;
+  }
   if (copy->array != nullptr) {
     rows.width = kArrayWidth;
     rows.height = copy->bytes / kArrayWidth;
@@ -248,6 +269,15 @@ std::vector<FaultScenario> FaultScenarios() {
                          bench.PrepareFill(kMany, 1);
                          bench.PrepareFill(kOne, 0, true);
                          bench.PrepareArray(3, 2, true);
+                       },
+                       issue_all});
+  scenarios.push_back({"peers and boxes",
+                       [=](Bench& bench) {
+                         bench.Hold(0);
+                         bench.Prepare(false, kMany, 0)->peer = true;
+                         bench.Prepare(true, kMany + 1, 0)->peer = true;
+                         bench.Prepare(false, kOne, 1)->early = true;
+                         bench.Prepare(true, kMany + 1, 2, true)->peer = true;
                        },
                        issue_all});
   // Blocks freed with copies in flight.

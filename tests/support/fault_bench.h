@@ -38,6 +38,8 @@ class FaultBench {
     CUdeviceptr device = 0;
     CUarray array = nullptr;  // instead, in rows of kArrayWidth
     bool fill = false;        // with kFill, instead of a copy
+    bool peer = false;        // said to be between devices
+    bool early = false;       // accessed during the call
     bool tried = false;
     absl::Status status;
   };

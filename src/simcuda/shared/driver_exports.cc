@@ -13,6 +13,7 @@
 // Both forms are exported; headers rename one to the other.
 #undef cuEventElapsedTime
 #undef cuMemcpyBatchAsync
+#undef cuMemcpy3DBatchAsync
 // As they were before edges had data.
 #undef cuGraphAddDependencies
 #undef cuGraphNodeGetDependencies

@@ -398,13 +398,24 @@
         (pointer, pitch, width, height, element_bytes))                        \
   DEFAULT_STREAM(ExtraDriver, Memcpy2D, "cuMemcpy2D", 3020, cuMemcpy2D_v2,     \
                  cuMemcpy2D_v2_ptds, (const CUDA_MEMCPY2D* copy), (copy))      \
-  DEFAULT_STREAM(ExtraDriver, Memcpy3DPeer, "cuMemcpy3DPeer", 4000,            \
-                 cuMemcpy3DPeer, cuMemcpy3DPeer_ptds,                          \
-                 (const CUDA_MEMCPY3D_PEER* copy), (copy))                     \
-  DEFAULT_STREAM(ExtraDriver, Memcpy3DPeerAsync, "cuMemcpy3DPeerAsync", 4000,  \
+  DEFAULT_STREAM(Driver, Memcpy3DPeer, "cuMemcpy3DPeer", 4000, cuMemcpy3DPeer, \
+                 cuMemcpy3DPeer_ptds, (const CUDA_MEMCPY3D_PEER* copy),        \
+                 (copy))                                                       \
+  DEFAULT_STREAM(Driver, Memcpy3DPeerAsync, "cuMemcpy3DPeerAsync", 4000,       \
                  cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz,                \
                  (const CUDA_MEMCPY3D_PEER* copy, CUstream stream),            \
                  (copy, stream))                                               \
+  DEFAULT_STREAM(                                                              \
+      ExtraDriver, Memcpy3DBatchAsync12, "cuMemcpy3DBatchAsync", 12080,        \
+      cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync_ptsz,                         \
+      (size_t count, CUDA_MEMCPY3D_BATCH_OP_st * boxes, size_t * failed_index, \
+       unsigned long long flags, CUstream stream),                             \
+      (count, boxes, failed_index, flags, stream))                             \
+  DEFAULT_STREAM(ExtraDriver, Memcpy3DBatchAsync13, "cuMemcpy3DBatchAsync",    \
+                 13000, cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync_v2_ptsz, \
+                 (size_t count, CUDA_MEMCPY3D_BATCH_OP_st * boxes,             \
+                  unsigned long long flags, CUstream stream),                  \
+                 (count, boxes, flags, stream))                                \
   DEFAULT_STREAM(                                                              \
       ExtraDriver, MemcpyDtoA, "cuMemcpyDtoA", 3020, cuMemcpyDtoA_v2,          \
       cuMemcpyDtoA_v2_ptds,                                                    \

@@ -19,6 +19,7 @@
 #undef cuStreamGetCaptureInfo
 #undef cuStreamGetCaptureInfo_ptsz
 #undef cuMemcpyBatchAsync
+#undef cuMemcpy3DBatchAsync
 
 #define PINRING_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -57,6 +58,12 @@ extern "C" CUresult CUDAAPI cuMemcpyBatchAsync_v2(
     CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
     CUmemcpyAttributes_st* attributes, size_t* attribute_indices,
     size_t attribute_count, CUstream stream);
+extern "C" CUresult CUDAAPI cuMemcpy3DBatchAsync(
+    size_t count, CUDA_MEMCPY3D_BATCH_OP_st* boxes, size_t* failed_index,
+    unsigned long long flags, CUstream stream);
+extern "C" CUresult CUDAAPI
+cuMemcpy3DBatchAsync_v2(size_t count, CUDA_MEMCPY3D_BATCH_OP_st* boxes,
+                        unsigned long long flags, CUstream stream);
 extern "C" CUresult CUDAAPI cuGetProcAddress(const char* symbol, void** pointer,
                                              int version, cuuint64_t flags);
 

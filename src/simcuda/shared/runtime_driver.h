@@ -50,6 +50,8 @@ namespace pinring::simcudart {
   X(MemcpyDtoDAsync, cuMemcpyDtoDAsync)                                 \
   X(MemcpyPeer, cuMemcpyPeer)                                           \
   X(MemcpyPeerAsync, cuMemcpyPeerAsync)                                 \
+  X(Memcpy3DPeer, cuMemcpy3DPeer)                                       \
+  X(Memcpy3DPeerAsync, cuMemcpy3DPeerAsync)                             \
   X(MemsetD8, cuMemsetD8)                                               \
   X(MemsetD8Async, cuMemsetD8Async)                                     \
   X(Memcpy2DUnaligned, cuMemcpy2DUnaligned)                             \
@@ -91,7 +93,8 @@ namespace pinring::simcudart {
 #if CUDART_VERSION >= 12080
 #define PINRING_CUDART_DRIVER_FUNCTIONS_12(X) \
   X(StreamGetId, cuStreamGetId)               \
-  X(MemcpyBatchAsync, cuMemcpyBatchAsync)
+  X(MemcpyBatchAsync, cuMemcpyBatchAsync)     \
+  X(Memcpy3DBatchAsync, cuMemcpy3DBatchAsync)
 #elif CUDART_VERSION >= 12000
 #define PINRING_CUDART_DRIVER_FUNCTIONS_12(X) X(StreamGetId, cuStreamGetId)
 #else

@@ -222,6 +222,34 @@ PINRING_CUDART_BOTH(cudaMemcpyBatchAsync, _ptsz,
                           stream);
                     });
 #endif
+
+// Here too, and the enumerations have the driver's values.
+static_assert(sizeof(cudaMemcpy3DBatchOp) == sizeof(CUDA_MEMCPY3D_BATCH_OP));
+static_assert(int{cudaMemcpyOperandTypeArray} ==
+              int{CU_MEMCPY_OPERAND_TYPE_ARRAY});
+
+#if CUDART_VERSION >= 13000
+PINRING_CUDART_BOTH(cudaMemcpy3DBatchAsync, _ptsz,
+                    (size_t count, cudaMemcpy3DBatchOp* boxes,
+                     unsigned long long flags, cudaStream_t stream),
+                    {
+                      return driver.Memcpy3DBatchAsync(
+                          count,
+                          reinterpret_cast<CUDA_MEMCPY3D_BATCH_OP*>(boxes),
+                          flags, stream);
+                    });
+#else
+PINRING_CUDART_BOTH(cudaMemcpy3DBatchAsync, _ptsz,
+                    (size_t count, cudaMemcpy3DBatchOp* boxes,
+                     size_t* failed_index, unsigned long long flags,
+                     cudaStream_t stream),
+                    {
+                      return driver.Memcpy3DBatchAsync(
+                          count,
+                          reinterpret_cast<CUDA_MEMCPY3D_BATCH_OP*>(boxes),
+                          failed_index, flags, stream);
+                    });
+#endif
 #endif  // CUDART_VERSION >= 12080
 
 }  // namespace pinring::simcudart

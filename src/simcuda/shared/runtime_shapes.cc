@@ -143,7 +143,8 @@ cudaError_t ElementBytes(const DriverTable& driver, cudaArray_t array,
 
 // Documented: positions count the elements of their own object, which are bytes
 // where it is no array; the extent those of the array, if there is one.
-cudaError_t Copy3D(Submit submit, const cudaMemcpy3DParms* parameters) {
+template <typename SubmitCopy>
+cudaError_t Copy3D(SubmitCopy submit, const cudaMemcpy3DParms* parameters) {
   if (parameters == nullptr) return cudaErrorInvalidValue;
   const cudaMemcpy3DParms& p = *parameters;
   if (!IsKind(p.kind)) return cudaErrorInvalidMemcpyDirection;
@@ -210,6 +211,62 @@ cudaError_t Copy3D(Submit submit, const cudaMemcpy3DParms* parameters) {
   copy.dstY = p.dstPos.y;
   copy.dstZ = p.dstPos.z;
   return submit(copy);
+}
+
+// The same between devices, whose contexts the driver is told.
+struct SubmitPeer {
+  const DriverTable& driver;
+  const CUstream* stream;  // null for a synchronous copy
+  CUcontext dst;
+  CUcontext src;
+
+  cudaError_t operator()(const CUDA_MEMCPY3D& copy) const {
+    CUDA_MEMCPY3D_PEER peer = {};
+    peer.srcXInBytes = copy.srcXInBytes;
+    peer.srcY = copy.srcY;
+    peer.srcZ = copy.srcZ;
+    peer.srcMemoryType = copy.srcMemoryType;
+    peer.srcDevice = copy.srcDevice;
+    peer.srcArray = copy.srcArray;
+    peer.srcContext = src;
+    peer.srcPitch = copy.srcPitch;
+    peer.srcHeight = copy.srcHeight;
+    peer.dstXInBytes = copy.dstXInBytes;
+    peer.dstY = copy.dstY;
+    peer.dstZ = copy.dstZ;
+    peer.dstMemoryType = copy.dstMemoryType;
+    peer.dstDevice = copy.dstDevice;
+    peer.dstArray = copy.dstArray;
+    peer.dstContext = dst;
+    peer.dstPitch = copy.dstPitch;
+    peer.dstHeight = copy.dstHeight;
+    peer.WidthInBytes = copy.WidthInBytes;
+    peer.Height = copy.Height;
+    peer.Depth = copy.Depth;
+    return Error(stream == nullptr ? driver.Memcpy3DPeer(&peer)
+                                   : driver.Memcpy3DPeerAsync(&peer, *stream));
+  }
+};
+
+cudaError_t Copy3DPeer(const DriverTable& driver, const CUstream* stream,
+                       const cudaMemcpy3DPeerParms* parameters) {
+  if (parameters == nullptr) return cudaErrorInvalidValue;
+  SubmitPeer submit = {driver, stream, nullptr, nullptr};
+  cudaError_t code = PrimaryContext(driver, parameters->dstDevice, &submit.dst);
+  if (code == cudaSuccess) {
+    code = PrimaryContext(driver, parameters->srcDevice, &submit.src);
+  }
+  if (code != cudaSuccess) return code;
+  cudaMemcpy3DParms box = {};
+  box.srcArray = parameters->srcArray;
+  box.srcPos = parameters->srcPos;
+  box.srcPtr = parameters->srcPtr;
+  box.dstArray = parameters->dstArray;
+  box.dstPos = parameters->dstPos;
+  box.dstPtr = parameters->dstPtr;
+  box.extent = parameters->extent;
+  box.kind = cudaMemcpyDeviceToDevice;
+  return Copy3D(submit, &box);
 }
 
 cudaError_t Set2D(const DriverTable& driver, CUdeviceptr dst, size_t pitch,
@@ -369,13 +426,13 @@ PINRING_CUDART_BOTH(cudaMemcpy2DArrayToArray, _ptds,
 
 PINRING_CUDART_BOTH(cudaMemcpy3D, _ptds, (const cudaMemcpy3DParms* parameters),
                     {
-                      return Copy3D({driver, nullptr}, parameters);
+                      return Copy3D(Submit{driver, nullptr}, parameters);
                     });
 
 PINRING_CUDART_BOTH(cudaMemcpy3DAsync, _ptsz,
                     (const cudaMemcpy3DParms* parameters, cudaStream_t stream),
                     {
-                      return Copy3D({driver, &stream}, parameters);
+                      return Copy3D(Submit{driver, &stream}, parameters);
                     });
 
 PINRING_CUDART_BOTH(
@@ -391,6 +448,15 @@ PINRING_CUDART_BOTH(cudaMemset2DAsync, _ptsz,
                       return Set2D(driver, Address(dst), pitch, value, width,
                                    height, &stream);
                     });
+
+PINRING_CUDART_BOTH(cudaMemcpy3DPeer, _ptds,
+                    (const cudaMemcpy3DPeerParms* parameters),
+                    { return Copy3DPeer(driver, nullptr, parameters); });
+
+PINRING_CUDART_BOTH(cudaMemcpy3DPeerAsync, _ptsz,
+                    (const cudaMemcpy3DPeerParms* parameters,
+                     cudaStream_t stream),
+                    { return Copy3DPeer(driver, &stream, parameters); });
 
 PINRING_CUDART_BOTH(cudaMemset3D, _ptds,
                     (cudaPitchedPtr dst, int value, cudaExtent extent),
