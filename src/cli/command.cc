@@ -11,6 +11,8 @@
 #include "include/pinring/pinring.h"
 #include "src/capi/options.h"
 #include "src/cli/demo.h"
+#include "src/cli/doctor.h"
+#include "src/cli/doctor_probe.h"
 #include "src/cli/flags.h"
 #include "src/cli/run.h"
 #include "src/os/env.h"
@@ -61,6 +63,31 @@ int Demo(const Flags& flags) {
     options.streams = static_cast<int>(*count);
   }
   return RunDemo(options);
+}
+
+constexpr FlagSpec kDoctorFlags[] = {
+    {"json", nullptr, "one JSON object (schemas/doctor.schema.json)"},
+    {"probe", nullptr, "pin some memory, bounded, and see what meters show"},
+    {"probe-bytes", "BYTES", "how much --probe pins at most (default: 512MiB)"},
+    {"simulate", nullptr,
+     "look at a simulated device (PINRING_SIMCUDA_WDDM=1: in WDDM mode)"},
+};
+
+int Doctor(const Flags& flags) {
+  DoctorOptions options;
+  options.json = flags.Has("json");
+  options.simulate = flags.Has("simulate");
+  if (flags.Has("probe")) options.probe_bytes = kDefaultProbeBytes;
+  if (const auto size = flags.Get("probe-bytes"); size.has_value()) {
+    const auto bytes = ParseBytes(*size);
+    if (!bytes.ok() || *bytes == 0) {
+      return Misused("doctor",
+                     absl::StrCat("--probe-bytes=", *size,
+                                  ": not a size; write it as in 256MiB"));
+    }
+    options.probe_bytes = *bytes;
+  }
+  return RunDoctor(options);
 }
 
 constexpr FlagSpec kOptionsFlags[] = {
@@ -121,6 +148,8 @@ struct Command {
 const Command kCommands[] = {
     {"demo", "copy to the device and back through the ring, and check it",
      kDemoFlags, &Demo},
+    {"doctor", "what pinning costs here, and whether GPU memory is full",
+     kDoctorFlags, &Doctor},
     {"options", "the options, their values and their environment variables",
      kOptionsFlags, &ShowOptions},
     {"run", "run a program with the preload library: pinring run -- PROGRAM",
