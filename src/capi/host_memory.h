@@ -125,6 +125,8 @@ class HostMemory {
   bool InForkedChild() const;
 
  private:
+  // Why the category's hard limit refuses: out of memory, as natively.
+  absl::Status CategoryFull(CategoryId category, uint64_t bytes) const;
   absl::StatusOr<void*> AllocateStaged(size_t bytes, unsigned flags,
                                        int device);
   absl::StatusOr<void*> AllocatePinned(size_t bytes, unsigned flags,

@@ -170,6 +170,9 @@ class Instance {
 
   absl::Status PushCategory(std::string_view name);
   absl::Status PopCategory();
+  absl::Status SetCategoryLimits(std::string_view name,
+                                 UsageLedger::Limits limits);
+  void MarkUsage() { ledger_.Mark(); }
   UsageSnapshot Usage() const;
 
   // Makes the primary context of the device current, unless the calling
@@ -192,6 +195,9 @@ class Instance {
            const InstanceThreads& threads);
 
   absl::Status CopyBlock(const Copy& copy);
+  // What a copy is counted under: the thread's category where it is in one,
+  // else the block's.
+  CategoryId CopyCategory(const Block* block) const;
   absl::Status FillBlock(const Fill& fill, Block& block);
   absl::Status FillNatively(const Fill& fill);
   CUresult CallFill(const Fill& fill, bool sync) const;
