@@ -119,7 +119,16 @@ Instance::Instance(const Driver* driver, const Options& options,
   ledger_.SetWarning(&WarnOfLimit);
 }
 
+void Instance::StartPublishing(uint64_t number) {
+  if (!options_.publish) return;
+  publisher_ = std::make_unique<UsagePublisher>(&ledger_, number,
+                                                options_.pinned_limit_bytes);
+  ledger_.SetObserver(publisher_.get());
+}
+
 Instance::~Instance() {
+  // What is released below need not be shown.
+  ledger_.SetObserver(nullptr);
   // What is pinned is unpinned below, which wants a context; where none was
   // ever made, nothing is pinned.
   if (budget_.current_bytes() == 0) return;

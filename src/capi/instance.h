@@ -38,6 +38,7 @@
 #include "src/host/address_map.h"
 #include "src/host/budget.h"
 #include "src/usage/usage_ledger.h"
+#include "src/usage/usage_page.h"
 #include "src/usage/usage_snapshot.h"
 
 namespace pinring {
@@ -187,7 +188,18 @@ class Instance {
   const UsageLedger& ledger() const { return ledger_; }
 
   // In the child of fork, before anything else.
-  void AbandonAfterFork() { engine_.AbandonAfterFork(); }
+  void AbandonAfterFork() {
+    engine_.AbandonAfterFork();
+    if (publisher_ != nullptr) publisher_->Abandon();
+  }
+
+  // Shows the usage to other processes from the first allocation on, if the
+  // options say so; `number` tells the process's instances apart. Once, before
+  // the instance is used.
+  void StartPublishing(uint64_t number);
+  void StopPublishing() {
+    if (publisher_ != nullptr) publisher_->Stop();
+  }
 
  private:
   Instance(const Driver* driver, const Options& options,
@@ -254,6 +266,7 @@ class Instance {
   const Options options_;
   const Driver& driver_;
   UsageLedger ledger_;
+  std::unique_ptr<UsagePublisher> publisher_;
   // The library's own memory, as opposed to the program's.
   CategoryId own_category_ = kDefaultCategory;
   PinnedBudget budget_;

@@ -71,6 +71,7 @@ inline constexpr uint64_t kMostBytes = kGiB << 20;
     "print the usage tables to standard error at exit")                        \
   X(Count, usage_signal, 0, 1, 64, "none",                                     \
     "preloaded: number of the signal at which the usage tables are printed")   \
+  X(Bool, publish, true, 0, 1, nullptr, "show this process to `pinring top`")  \
   X(Bool, verbose, false, 0, 1, nullptr,                                       \
     "say on standard error what the library decided")                          \
   X(Kernel, kernel, "auto", 0, 0, nullptr,                                     \

@@ -15,6 +15,7 @@
 #include "src/cli/doctor_probe.h"
 #include "src/cli/flags.h"
 #include "src/cli/run.h"
+#include "src/cli/top.h"
 #include "src/os/env.h"
 
 namespace pinring::cli {
@@ -136,6 +137,29 @@ int Run(absl::Span<const std::string> arguments) {
                     arguments.subspan(mine.size() + 1));
 }
 
+constexpr FlagSpec kTopFlags[] = {
+    {"once", nullptr, "look once and end; with --interval, twice, for rates"},
+    {"json", nullptr, "JSON objects, a line each (schemas/top.schema.json)"},
+    {"interval", "MS", "milliseconds between two looks (default: 1000)"},
+};
+
+int Top(const Flags& flags) {
+  constexpr uint64_t kMostMs = 3'600'000;
+  TopOptions options;
+  options.once = flags.Has("once");
+  options.json = flags.Has("json");
+  if (const auto interval = flags.Get("interval"); interval.has_value()) {
+    const auto ms = ParseCount(*interval);
+    if (!ms.ok() || *ms < 50 || *ms > kMostMs) {
+      return Misused(
+          "top", absl::StrCat("--interval=", *interval,
+                              ": write milliseconds, from 50 to ", kMostMs));
+    }
+    options.interval_ms = *ms;
+  }
+  return RunTop(options);
+}
+
 struct Command {
   const char* name;
   const char* summary;
@@ -154,6 +178,7 @@ const Command kCommands[] = {
      kOptionsFlags, &ShowOptions},
     {"run", "run a program with the preload library: pinring run -- PROGRAM",
      kRunFlags, nullptr, &Run},
+    {"top", "who pins what, live, in all your processes", kTopFlags, &Top},
     {"version", "the version", {}, &ShowVersion},
 };
 

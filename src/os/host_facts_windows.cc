@@ -113,6 +113,10 @@ absl::StatusOr<ProcessMemory> ThisProcess() {
   ProcessMemory memory;
   memory.pid = static_cast<int64_t>(::GetCurrentProcessId());
   memory.resident_bytes = counters.WorkingSetSize;
+  wchar_t path[MAX_PATH] = {};
+  const DWORD length = ::GetModuleFileNameW(nullptr, path, MAX_PATH);
+  const std::wstring_view whole(path, length);
+  memory.name = Narrow(whole.substr(whole.rfind(L'\\') + 1));
   return memory;
 }
 

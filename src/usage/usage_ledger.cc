@@ -164,6 +164,7 @@ void UsageLedger::Allocated(CategoryId category, UsageKind kind,
   const uint64_t now = cells.all.Add(bytes);
   RecordInKind(cells, kind, bytes);
   AfterGrowth(category, cells, now);
+  TellOfAllocation(kind);
 }
 
 bool UsageLedger::TryAllocated(CategoryId category, UsageKind kind,
@@ -185,6 +186,7 @@ bool UsageLedger::TryAllocated(CategoryId category, UsageKind kind,
   RecordInKind(cells, kind, bytes);
   AfterGrowth(category, cells,
               cells.all.current.load(std::memory_order_relaxed));
+  TellOfAllocation(kind);
   return true;
 }
 
@@ -249,6 +251,7 @@ void UsageLedger::Released(CategoryId category, UsageKind kind,
   kinds_[Index(kind)].Subtract(bytes);
   all_.Subtract(bytes);
   if (IsReallyPinned(kind)) pinned_.Subtract(bytes);
+  TellOfAllocation(kind);
 }
 
 void UsageLedger::Moved(CategoryId category, UsageKind from, UsageKind to,
@@ -264,6 +267,7 @@ void UsageLedger::Moved(CategoryId category, UsageKind from, UsageKind to,
   cells.kinds[Index(to)].Add(bytes);
   kinds_[Index(to)].Add(bytes);
   if (was_pinned && !is_pinned) pinned_.Subtract(bytes);
+  TellOfAllocation(to);
 }
 
 void UsageLedger::ArenaPinned(uint64_t bytes) {
@@ -292,6 +296,8 @@ void UsageLedger::Copied(CategoryId category, CopyDirection direction,
   if (wait_ns != 0) {
     cell.wait_ns.fetch_add(wait_ns, std::memory_order_relaxed);
   }
+  UsageObserver* const observer = observer_.load(std::memory_order_acquire);
+  if (observer != nullptr) observer->AfterCopy();
 }
 
 uint64_t UsageLedger::Count(UsageEvent event, uint64_t times) {

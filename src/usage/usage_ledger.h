@@ -30,6 +30,15 @@
 
 namespace pinring {
 
+// Told of what a ledger recorded, by the thread that did it. Not of the ring,
+// whose makers hold locks.
+class UsageObserver {
+ public:
+  virtual ~UsageObserver() = default;
+  virtual void AfterAllocation() = 0;  // or a release, or a promotion
+  virtual void AfterCopy() = 0;
+};
+
 class UsageLedger {
  public:
   UsageLedger();
@@ -65,6 +74,11 @@ class UsageLedger {
                            UsageEvent event);
   void SetWarning(Warning warning) { warning_ = warning; }
   uint64_t CategoryBytes(CategoryId category) const;
+
+  // Null: nobody. Set before the ledger is used, or by nobody's harm.
+  void SetObserver(UsageObserver* observer) {
+    observer_.store(observer, std::memory_order_release);
+  }
 
   // The marked peaks begin anew, at the current figures.
   void Mark();
@@ -160,6 +174,11 @@ class UsageLedger {
   CategoryCells& Cells(CategoryId category);
   const CategoryCells* FindCells(CategoryId category) const;
   void RecordInKind(CategoryCells& cells, UsageKind kind, uint64_t bytes);
+  void TellOfAllocation(UsageKind kind) {
+    if (kind == UsageKind::kRing) return;
+    UsageObserver* const observer = observer_.load(std::memory_order_acquire);
+    if (observer != nullptr) observer->AfterAllocation();
+  }
   void AfterGrowth(CategoryId category, CategoryCells& cells, uint64_t now);
   void AddCopies(CategoryId category, CopyUsages& copies) const;
 
@@ -173,6 +192,7 @@ class UsageLedger {
   std::atomic<uint64_t> arena_bytes_{0};
   std::array<CopyShard, kNumShards> shards_;
   Warning warning_ = nullptr;
+  std::atomic<UsageObserver*> observer_{nullptr};
   std::array<std::atomic<uint64_t>, kNumUsageEvents> events_{};
 };
 
