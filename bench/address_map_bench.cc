@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "benchmark/benchmark.h"
@@ -117,10 +118,43 @@ BENCHMARK(BM_LedgerAllocateRelease)->Threads(1)->Threads(2);
 void BM_LedgerCopy(benchmark::State& state) {
   static UsageLedger ledger;
   for (auto _ : state) {
-    ledger.Copied(CopyDirection::kHostToDevice, CopyPath::kPassed, 4096);
+    ledger.Copied(kDefaultCategory, CopyDirection::kHostToDevice,
+                  CopyPath::kPassed, 4096);
   }
 }
 BENCHMARK(BM_LedgerCopy)->Threads(1)->Threads(2);
+
+// The same with as many categories, each copy in another one than the last.
+void BM_LedgerCopyOfCategories(benchmark::State& state) {
+  UsageLedger ledger;
+  std::vector<CategoryId> ids;
+  for (int64_t i = 0; i < state.range(0); ++i) {
+    ids.push_back(ledger.categories()
+                      .Intern("category " + std::to_string(i))
+                      .value_or(kDefaultCategory));
+  }
+  size_t next = 0;
+  for (auto _ : state) {
+    ledger.Copied(ids[next], CopyDirection::kHostToDevice, CopyPath::kPassed,
+                  4096);
+    if (++next == ids.size()) next = 0;
+  }
+}
+BENCHMARK(BM_LedgerCopyOfCategories)->ArgName("categories")->Arg(1)->Arg(4096);
+
+// An allocation that both limits have to let pass.
+void BM_LedgerAllocateWithinLimits(benchmark::State& state) {
+  static UsageLedger ledger;
+  ledger.SetLimits(kDefaultCategory, {1 << 20, 1 << 20});
+  for (auto _ : state) {
+    if (!ledger.TryAllocated(kDefaultCategory, UsageKind::kStaged, 4096)) {
+      state.SkipWithError("refused");
+      break;
+    }
+    ledger.Released(kDefaultCategory, UsageKind::kStaged, 4096);
+  }
+}
+BENCHMARK(BM_LedgerAllocateWithinLimits);
 
 void BM_CategoryPushPop(benchmark::State& state) {
   CategoryTable table;

@@ -958,6 +958,97 @@ TEST_F(CapiTest, CategoriesNestAndThePopOfNoneIsAnError) {
   EXPECT_EQ(pinringPopCategory(), cudaErrorInvalidValue);
 }
 
+TEST_F(CapiTest, ACategoryBeyondItsHardLimitIsOutOfMemoryAndNothingIsLost) {
+  EXPECT_EQ(pinringSetCategoryLimit(nullptr, 0, 0), cudaErrorInvalidValue);
+  EXPECT_EQ(pinringSetCategoryLimit("", 0, 0), cudaErrorInvalidValue);
+  ASSERT_EQ(pinringSetCategoryLimit("loader", 0, 1 << 20), cudaSuccess);
+  ASSERT_EQ(pinringPushCategory("loader"), cudaSuccess);
+  char* const first = Block(1 << 19);
+  void* refused = nullptr;
+  for (const unsigned flags : {cudaHostAllocDefault, cudaHostAllocMapped}) {
+    EXPECT_EQ(pinringHostAlloc(&refused, (1 << 19) + 1, flags),
+              cudaErrorMemoryAllocation);
+    EXPECT_EQ(refused, nullptr);
+    EXPECT_NE(std::string(pinringGetLastErrorMessage()).find("loader"),
+              std::string::npos);
+    EXPECT_EQ(pinringGetLastError(), cudaErrorMemoryAllocation);
+  }
+  char* const second = Block(1 << 19);
+  // Nor does a small one fit now.
+  EXPECT_EQ(pinringMallocHost(&refused, 256), cudaErrorMemoryAllocation);
+  EXPECT_EQ(pinringGetLastError(), cudaErrorMemoryAllocation);
+  ASSERT_EQ(pinringPopCategory(), cudaSuccess);
+  // Another category has room, also for small blocks.
+  char* const other = Block(1 << 20);
+  EXPECT_EQ(pinringFreeHost(first), cudaSuccess);
+  EXPECT_EQ(pinringFreeHost(second), cudaSuccess);
+  EXPECT_EQ(pinringFreeHost(other), cudaSuccess);
+  pinringUsage usage = PINRING_USAGE_INIT;
+  ASSERT_EQ(pinringGetUsage(&usage), cudaSuccess);
+  EXPECT_EQ(usage.kinds[pinringUsageStaged].currentBytes, 0u);
+  EXPECT_EQ(usage.kinds[pinringUsageSmallPinned].currentBytes, 0u);
+  EXPECT_EQ(usage.kinds[pinringUsageMappedPinned].currentBytes, 0u);
+  EXPECT_GE(usage.events[pinringEventCategoryRefused], 3u);
+}
+
+TEST_F(CapiTest, WhatIsSaidGoesToTheProgramsLogger) {
+  std::vector<std::string> lines;
+  ASSERT_EQ(pinringSetLogger(
+                [](void* user, const char* text, size_t bytes) {
+                  static_cast<std::vector<std::string>*>(user)->emplace_back(
+                      text, bytes);
+                },
+                &lines),
+            cudaSuccess);
+  ASSERT_EQ(pinringSetCategoryLimit("soft", 4096, 0), cudaSuccess);
+  ASSERT_EQ(pinringPushCategory("soft"), cudaSuccess);
+  char* const block = Block(1 << 20);
+  char* const more = Block(1 << 20);
+  ASSERT_EQ(pinringPopCategory(), cudaSuccess);
+  ASSERT_EQ(pinringSetLogger(nullptr, nullptr), cudaSuccess);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find("pinring: category soft has gone beyond"),
+            std::string::npos)
+      << lines[0];
+  pinringUsage usage = PINRING_USAGE_INIT;
+  ASSERT_EQ(pinringGetUsage(&usage), cudaSuccess);
+  EXPECT_EQ(usage.events[pinringEventCategoryOverLimit], 2u);
+  EXPECT_EQ(pinringFreeHost(block), cudaSuccess);
+  EXPECT_EQ(pinringFreeHost(more), cudaSuccess);
+}
+
+TEST_F(CapiTest, PeaksSinceAMarkAreOfTheTimeSince) {
+  char* const before = Block(1 << 22);
+  ASSERT_EQ(pinringFreeHost(before), cudaSuccess);
+  ASSERT_EQ(pinringMarkUsage(), cudaSuccess);
+  char* const after = Block(1 << 20);
+  pinringUsage usage = PINRING_USAGE_INIT;
+  ASSERT_EQ(pinringGetUsage(&usage), cudaSuccess);
+  EXPECT_EQ(usage.kindPeaksSinceMarkBytes[pinringUsageStaged], 1u << 20);
+  EXPECT_EQ(usage.kinds[pinringUsageStaged].peakBytes, 1u << 22);
+  EXPECT_EQ(pinringFreeHost(after), cudaSuccess);
+}
+
+TEST_F(CapiTest, ACallerOfTheFirstVersionGetsWhatThatHad) {
+  struct {
+    pinringUsage usage;
+  } caller = {PINRING_USAGE_INIT};
+  caller.usage.version = 1;
+  caller.usage.structBytes = offsetof(pinringUsage, pinnedPeakSinceMarkBytes);
+  caller.usage.pinnedPeakSinceMarkBytes = 42;  // not the caller's to be filled
+  pinringCategoryUsage category;
+  std::memset(&category, 0x5a, sizeof(category));
+  caller.usage.categories = &category;
+  caller.usage.categoryCapacity = 1;
+  caller.usage.categoryStructBytes =
+      offsetof(pinringCategoryUsage, peakSinceMarkBytes);
+  ASSERT_EQ(pinringGetUsage(&caller.usage), cudaSuccess);
+  EXPECT_EQ(caller.usage.version, 1u);
+  EXPECT_EQ(caller.usage.pinnedPeakSinceMarkBytes, 42u);
+  EXPECT_EQ(category.peakSinceMarkBytes, 0x5a5a5a5a5a5a5a5au);
+  EXPECT_STREQ(category.name, "default");
+}
+
 TEST_F(CapiTest, UsageStructsOfOtherVersionsAreTakenOrRefused) {
   EXPECT_EQ(pinringGetUsage(nullptr), cudaErrorInvalidValue);
   pinringUsage usage = {};
@@ -991,6 +1082,10 @@ TEST_F(CapiTest, UsageIsWrittenAsTextAndCutToFit) {
   ASSERT_EQ(pinringFormatUsage(pinringUsageText, small, sizeof(small), &needed),
             cudaSuccess);
   EXPECT_EQ(std::strlen(small), 7u);
+  ASSERT_EQ(
+      pinringFormatUsage(pinringUsagePrometheus, small, sizeof(small), nullptr),
+      cudaSuccess);
+  EXPECT_STREQ(small, "# HELP ");
   EXPECT_EQ(pinringFormatUsage(pinringUsageText, nullptr, 8, &needed),
             cudaErrorInvalidValue);
   EXPECT_EQ(pinringFormatUsage(9, small, 8, &needed), cudaErrorInvalidValue);

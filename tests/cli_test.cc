@@ -107,10 +107,50 @@ TEST(CliTest, VersionIsOneLine) {
   EXPECT_EQ(Pinring("--version").out, outcome.out);
 }
 
+TEST(CliTest, TheDoctorSaysThatADeviceIsSimulated) {
+  const Outcome outcome = Pinring("doctor --simulate");
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+  EXPECT_TRUE(absl::StartsWith(outcome.out, "Simulated: ")) << outcome.out;
+  EXPECT_TRUE(absl::StrContains(outcome.out, "Nothing is wrong"));
+}
+
+// What the probe pins, the task manager's meter shows and the framebuffer's
+// does not; what is staged, neither does, but for the ring.
+TEST(CliTest, TheDoctorsProbeShowsThatWddmChargesPinnedMemory) {
+  const Outcome outcome =
+      Pinring("doctor --simulate --json --probe-bytes=128MiB",
+              "PINRING_SIMCUDA_WDDM=1");
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+  EXPECT_TRUE(absl::StrContains(
+      outcome.out,
+      "{\"phase\":\"pinned\",\"bytes\":134217728,\"used_bytes\":{"
+      "\"cuda_mem_get_info\":0,\"nvml\":0,\"windows_dedicated\":134217728,"))
+      << outcome.out;
+  EXPECT_TRUE(absl::StrContains(
+      outcome.out,
+      "{\"phase\":\"released\",\"bytes\":0,\"used_bytes\":{"
+      "\"cuda_mem_get_info\":0,\"nvml\":0,\"windows_dedicated\":0,"))
+      << outcome.out;
+  EXPECT_TRUE(absl::StrContains(outcome.out, "\"error\":null"));
+}
+
+TEST(CliTest, ARefusedPinEndsTheProbeAndIsSaid) {
+  const Outcome outcome = Pinring("doctor --simulate --probe-bytes=16MiB",
+                                  "PINRING_SIMCUDA_FAULTS=cuMemHostAlloc:2:2");
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_TRUE(absl::StrContains(outcome.out, "It ended early")) << outcome.out;
+}
+
+TEST(CliTest, TheDoctorRefusesWhatIsNoSize) {
+  const Outcome outcome = Pinring("doctor --probe-bytes=many");
+  EXPECT_EQ(outcome.exit_status, 2);
+  EXPECT_TRUE(absl::StrContains(outcome.err, "--probe-bytes=many"));
+}
+
 TEST(CliTest, HelpListsTheCommandsAndTheirFlags) {
   const Outcome outcome = Pinring("help");
   EXPECT_EQ(outcome.exit_status, 0);
-  for (const char* command : {"demo", "options", "version", "help"}) {
+  for (const char* command : {"demo", "doctor", "options", "version", "help"}) {
     EXPECT_TRUE(absl::StrContains(outcome.out, command));
   }
   const Outcome demo = Pinring("help demo");

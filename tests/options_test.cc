@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -114,6 +115,28 @@ TEST(OptionsTest, EnvironmentSetsEveryType) {
   EXPECT_FALSE(options.promote);
   EXPECT_TRUE(options.verbose);
   EXPECT_EQ(options.kernel, "memcpy");
+}
+
+TEST(OptionsTest, LimitsOfCategories) {
+  const auto limits =
+      ParseCategoryLimits("weights=1GiB/2GiB; a=b=512MiB;soft=1KiB/;h=/3;");
+  ASSERT_TRUE(limits.ok()) << limits.status();
+  EXPECT_EQ(*limits, (std::vector<CategoryLimits>{{"weights", kGiB, 2 * kGiB},
+                                                  {"a=b", 0, 512 * kMiB},
+                                                  {"soft", kKiB, 0},
+                                                  {"h", 0, 3}}));
+  EXPECT_TRUE(ParseCategoryLimits("")->empty());
+  for (const char* bad : {"x", "x=", "=1", "x=1/2/3", "x=many", "x=1;y"}) {
+    EXPECT_FALSE(ParseCategoryLimits(bad).ok()) << bad;
+    Options options;
+    EXPECT_FALSE(SetOption("category_limits", bad, &options).ok()) << bad;
+    EXPECT_EQ(options, Options());
+  }
+  Options options;
+  EXPECT_TRUE(
+      ApplySettings("movers=2, category_limits=x=1MiB/2MiB;y=1", &options)
+          .ok());
+  EXPECT_EQ(options.category_limits, "x=1MiB/2MiB;y=1");
 }
 
 TEST(OptionsTest, AnEmptyVariableCountsAsUnset) {

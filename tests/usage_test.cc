@@ -289,8 +289,8 @@ TEST(UsageLedgerTest, EveryByteReturnsToZeroAfterConcurrentUse) {
         } else {
           ledger.Released(id, kind, bytes);
         }
-        ledger.Copied(CopyDirection::kHostToDevice, CopyPath::kStagedSync,
-                      bytes, i % 3);
+        ledger.Copied(kDefaultCategory, CopyDirection::kHostToDevice,
+                      CopyPath::kStagedSync, bytes, i % 3);
       }
       total.fetch_add(mine);
     });
@@ -333,9 +333,12 @@ TEST(UsageLedgerTest, PinnedPeakIsTrueWhenThreadsHoldAtOnce) {
 
 TEST(UsageLedgerTest, CopiesAreCountedByDirectionAndPath) {
   UsageLedger ledger;
-  ledger.Copied(CopyDirection::kHostToDevice, CopyPath::kStagedIdle, 100, 7);
-  ledger.Copied(CopyDirection::kHostToDevice, CopyPath::kStagedIdle, 0);
-  ledger.Copied(CopyDirection::kDeviceToHost, CopyPath::kPassed, 5);
+  ledger.Copied(kDefaultCategory, CopyDirection::kHostToDevice,
+                CopyPath::kStagedIdle, 100, 7);
+  ledger.Copied(kDefaultCategory, CopyDirection::kHostToDevice,
+                CopyPath::kStagedIdle, 0);
+  ledger.Copied(kDefaultCategory, CopyDirection::kDeviceToHost,
+                CopyPath::kPassed, 5);
   const UsageSnapshot snapshot = ledger.Snapshot();
   const CopyUsage& idle =
       snapshot.copy(CopyDirection::kHostToDevice, CopyPath::kStagedIdle);
@@ -354,6 +357,174 @@ TEST(UsageLedgerTest, FirstOfAnEventIsKnownToItsCaller) {
   EXPECT_EQ(ledger.Count(UsageEvent::kSmallPoolFull, 3), 1u);
   EXPECT_EQ(ledger.Count(UsageEvent::kRingRefused), 0u);
   EXPECT_EQ(ledger.Snapshot().event(UsageEvent::kSmallPoolFull), 4u);
+}
+
+TEST(UsageLedgerTest, CopiesOfACategoryAreItsOwn) {
+  UsageLedger ledger;
+  const CategoryId far = MustIntern(ledger.categories(), "far");
+  ledger.Copied(far, CopyDirection::kHostToDevice, CopyPath::kStagedSync, 10);
+  ledger.Copied(kDefaultCategory, CopyDirection::kHostToDevice,
+                CopyPath::kStagedSync, 5, 2);
+  const UsageSnapshot snapshot = ledger.Snapshot();
+  const auto d = static_cast<size_t>(CopyDirection::kHostToDevice);
+  const auto p = static_cast<size_t>(CopyPath::kStagedSync);
+  EXPECT_EQ(Find(snapshot, "far").copies[d][p].bytes, 10u);
+  EXPECT_EQ(Find(snapshot, "default").copies[d][p].bytes, 5u);
+  EXPECT_EQ(snapshot.copies[d][p].bytes, 15u);
+  EXPECT_EQ(snapshot.copies[d][p].wait_ns, 2u);
+}
+
+TEST(UsageLedgerTest, AHardLimitRefusesWhatIsBeyondItAndLosesNothing) {
+  UsageLedger ledger;
+  const CategoryId id = MustIntern(ledger.categories(), "loader");
+  ledger.SetLimits(id, {0, 100});
+  EXPECT_TRUE(ledger.TryAllocated(id, UsageKind::kMappedPinned, 60));
+  EXPECT_FALSE(ledger.TryAllocated(id, UsageKind::kStaged, 41));
+  EXPECT_TRUE(ledger.TryAllocated(id, UsageKind::kStaged, 40));
+  EXPECT_FALSE(ledger.TryAllocated(id, UsageKind::kStaged,
+                                   std::numeric_limits<uint64_t>::max()));
+  // Another category has no part in it.
+  EXPECT_TRUE(ledger.TryAllocated(kDefaultCategory, UsageKind::kStaged, 1000));
+  EXPECT_EQ(ledger.pinned_bytes(), 60u);
+  UsageSnapshot snapshot = ledger.Snapshot();
+  EXPECT_EQ(Find(snapshot, "loader").all.current_bytes, 100u);
+  EXPECT_EQ(Find(snapshot, "loader").all.total_count, 2u);
+  EXPECT_EQ(Find(snapshot, "loader").hard_limit_bytes, 100u);
+  EXPECT_EQ(snapshot.event(UsageEvent::kCategoryRefused), 2u);
+  ledger.Released(id, UsageKind::kStaged, 40);
+  EXPECT_TRUE(ledger.TryAllocated(id, UsageKind::kStaged, 40));
+  ledger.SetLimits(id, {});
+  EXPECT_TRUE(ledger.TryAllocated(id, UsageKind::kStaged, 1000));
+  EXPECT_TRUE(ledger.CheckInvariants().ok());
+}
+
+std::atomic<int> warnings_of_soft{0};
+std::atomic<int> warnings_of_hard{0};
+
+TEST(UsageLedgerTest, EachLimitWarnsOnceACategory) {
+  UsageLedger ledger;
+  ledger.SetWarning([](const UsageLedger&, CategoryId, UsageEvent event) {
+    ++(event == UsageEvent::kCategoryRefused ? warnings_of_hard
+                                             : warnings_of_soft);
+  });
+  const CategoryId a = MustIntern(ledger.categories(), "a");
+  const CategoryId b = MustIntern(ledger.categories(), "b");
+  ledger.SetLimits(a, {10, 20});
+  ledger.SetLimits(b, {10, 0});
+  EXPECT_TRUE(ledger.TryAllocated(a, UsageKind::kStaged, 10));
+  EXPECT_EQ(warnings_of_soft, 0);  // at it, not beyond
+  EXPECT_TRUE(ledger.TryAllocated(a, UsageKind::kStaged, 1));
+  EXPECT_TRUE(ledger.TryAllocated(a, UsageKind::kStaged, 1));
+  EXPECT_EQ(warnings_of_soft, 1);
+  EXPECT_TRUE(ledger.TryAllocated(b, UsageKind::kStaged, 11));
+  EXPECT_EQ(warnings_of_soft, 2);
+  EXPECT_FALSE(ledger.TryAllocated(a, UsageKind::kStaged, 100));
+  EXPECT_FALSE(ledger.TryAllocated(a, UsageKind::kStaged, 100));
+  EXPECT_EQ(warnings_of_hard, 1);
+  EXPECT_EQ(ledger.Snapshot().event(UsageEvent::kCategoryOverLimit), 3u);
+}
+
+TEST(UsageLedgerTest, ThreadsNeverBringACategoryBeyondItsHardLimit) {
+  UsageLedger ledger;
+  const CategoryId id = MustIntern(ledger.categories(), "shared");
+  ledger.SetLimits(id, {0, 1000});
+  std::atomic<int> refused{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 20000; ++i) {
+        const auto bytes = static_cast<uint64_t>(100 + (i * 7 + t) % 300);
+        if (!ledger.TryAllocated(id, UsageKind::kStaged, bytes)) {
+          ++refused;
+          continue;
+        }
+        if (i % 16 == 0) std::this_thread::yield();
+        ledger.Released(id, UsageKind::kStaged, bytes);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const UsageSnapshot snapshot = ledger.Snapshot();
+  EXPECT_LE(Find(snapshot, "shared").all.peak_bytes, 1000u);
+  EXPECT_EQ(Find(snapshot, "shared").all.current_bytes, 0u);
+  EXPECT_EQ(snapshot.event(UsageEvent::kCategoryRefused),
+            static_cast<uint64_t>(refused));
+  EXPECT_TRUE(ledger.CheckInvariants().ok());
+}
+
+TEST(UsageLedgerTest, PeaksSinceAMarkBeginAtWhatIsHeldThen) {
+  UsageLedger ledger;
+  const CategoryId id = MustIntern(ledger.categories(), "step");
+  ledger.Allocated(id, UsageKind::kMappedPinned, 100);
+  ledger.Released(id, UsageKind::kMappedPinned, 70);
+  ledger.Mark();
+  UsageSnapshot snapshot = ledger.Snapshot();
+  EXPECT_EQ(Find(snapshot, "step").all.peak_bytes, 100u);
+  EXPECT_EQ(Find(snapshot, "step").all.marked_peak_bytes, 30u);
+  EXPECT_EQ(snapshot.pinned_marked_peak_bytes, 30u);
+  ledger.Allocated(id, UsageKind::kMappedPinned, 20);
+  ledger.Released(id, UsageKind::kMappedPinned, 50);
+  snapshot = ledger.Snapshot();
+  for (const UsageAmount& amount : {Find(snapshot, "step").all, snapshot.all,
+                                    snapshot.kind(UsageKind::kMappedPinned)}) {
+    EXPECT_EQ(amount.peak_bytes, 100u);
+    EXPECT_EQ(amount.marked_peak_bytes, 50u);
+    EXPECT_EQ(amount.current_bytes, 0u);
+  }
+  EXPECT_EQ(snapshot.pinned_marked_peak_bytes, 50u);
+  EXPECT_EQ(snapshot.pinned_peak_bytes, 100u);
+}
+
+// At every instant, under threads that allocate, free and copy.
+TEST(UsageLedgerTest, TotalsAreTheSumsOfThousandsOfCategories) {
+  constexpr size_t kCategories = 3000;
+  constexpr int kThreads = 4;
+  UsageLedger ledger;
+  std::vector<CategoryId> ids;
+  for (size_t i = 0; i < kCategories; ++i) {
+    ids.push_back(
+        MustIntern(ledger.categories(), "category " + std::to_string(i)));
+  }
+  std::atomic<int> running{kThreads};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (size_t i = 0; i < 30000; ++i) {
+        const CategoryId id =
+            ids[(i * 31 + static_cast<size_t>(t)) % kCategories];
+        ledger.Allocated(id, UsageKind::kStaged, i);
+        ledger.Copied(id, CopyDirection::kHostToDevice,
+                      CopyPath::kStagedDeferred, i);
+        ledger.Released(id, UsageKind::kStaged, i);
+      }
+      --running;
+    });
+  }
+  const auto check = [&ledger] {
+    const UsageSnapshot snapshot = ledger.Snapshot();
+    const auto d = static_cast<size_t>(CopyDirection::kHostToDevice);
+    const auto p = static_cast<size_t>(CopyPath::kStagedDeferred);
+    UsageAmount sum;
+    uint64_t copied = 0;
+    uint64_t copies = 0;
+    for (const CategoryUsage& category : snapshot.categories) {
+      sum.current_bytes += category.all.current_bytes;
+      sum.total_bytes += category.all.total_bytes;
+      sum.total_count += category.all.total_count;
+      copied += category.copies[d][p].bytes;
+      copies += category.copies[d][p].count;
+    }
+    EXPECT_EQ(sum.current_bytes, snapshot.all.current_bytes);
+    EXPECT_EQ(sum.total_bytes, snapshot.all.total_bytes);
+    EXPECT_EQ(sum.total_count, snapshot.all.total_count);
+    EXPECT_EQ(copied, snapshot.copies[d][p].bytes);
+    EXPECT_EQ(copies, snapshot.copies[d][p].count);
+    return snapshot.copies[d][p].count;
+  };
+  while (running > 0) check();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(check(), uint64_t{kThreads} * 30000);
+  EXPECT_TRUE(ledger.CheckInvariants().ok());
 }
 
 TEST(UsagePrintTest, HumanBytesNeverShowsAThousandOfAUnit) {
@@ -380,8 +551,8 @@ TEST(UsagePrintTest, TextShowsHumanAndExactBytes) {
   UsageLedger ledger;
   const CategoryId id = MustIntern(ledger.categories(), "data loader");
   ledger.Allocated(id, UsageKind::kStaged, 64 * kMiB + 1);
-  ledger.Copied(CopyDirection::kHostToDevice, CopyPath::kStagedDeferred, 2048,
-                1'500'000);
+  ledger.Copied(kDefaultCategory, CopyDirection::kHostToDevice,
+                CopyPath::kStagedDeferred, 2048, 1'500'000);
   ledger.Count(UsageEvent::kSmallPoolFull);
   UsageSnapshot snapshot = ledger.Snapshot();
   std::string text = FormatUsageText(snapshot);
@@ -432,45 +603,44 @@ TEST(UsagePrintTest, NamesWithControlCharactersDoNotReachTheTerminal) {
 TEST(UsagePrintTest, JsonHasEveryFigure) {
   UsageLedger ledger;
   const CategoryId id = MustIntern(ledger.categories(), "say \"hi\"\\\n");
+  ledger.SetLimits(id, {1, 0});
   ledger.Allocated(id, UsageKind::kStaged, 9007199254740993);
-  ledger.Copied(CopyDirection::kDeviceToHost, CopyPath::kPageableFallback, 3,
-                4);
+  ledger.Mark();
+  ledger.Copied(id, CopyDirection::kDeviceToHost, CopyPath::kPageableFallback,
+                3, 4);
   ledger.Count(UsageEvent::kPageableFallback);
-  EXPECT_EQ(
-      FormatUsageJson(ledger.Snapshot()),
-      "{\"schema\":\"pinring.usage\",\"version\":1,"
-      "\"pinned\":{\"current_bytes\":0,\"peak_bytes\":0,\"limit_bytes\":0},"
-      "\"all\":{\"current_bytes\":9007199254740993,"
-      "\"peak_bytes\":9007199254740993,\"total_bytes\":9007199254740993,"
-      "\"current_count\":1,\"total_count\":1},"
-      "\"kinds\":{\"staged\":{\"current_bytes\":9007199254740993,"
-      "\"peak_bytes\":9007199254740993,\"total_bytes\":9007199254740993,"
-      "\"current_count\":1,\"total_count\":1},"
-      "\"small_pinned\":{\"current_bytes\":0,\"peak_bytes\":0,"
-      "\"total_bytes\":0,\"current_count\":0,\"total_count\":0},"
-      "\"mapped_pinned\":{\"current_bytes\":0,\"peak_bytes\":0,"
-      "\"total_bytes\":0,\"current_count\":0,\"total_count\":0},"
-      "\"promoted\":{\"current_bytes\":0,\"peak_bytes\":0,"
-      "\"total_bytes\":0,\"current_count\":0,\"total_count\":0},"
-      "\"ring\":{\"current_bytes\":0,\"peak_bytes\":0,"
-      "\"total_bytes\":0,\"current_count\":0,\"total_count\":0}},"
-      "\"categories\":[{\"name\":\"default\",\"all\":{\"current_bytes\":0,"
-      "\"peak_bytes\":0,\"total_bytes\":0,\"current_count\":0,"
-      "\"total_count\":0},\"kinds\":{}},"
-      "{\"name\":\"say \\\"hi\\\"\\\\\\n\",\"all\":{"
-      "\"current_bytes\":9007199254740993,\"peak_bytes\":9007199254740993,"
-      "\"total_bytes\":9007199254740993,\"current_count\":1,"
-      "\"total_count\":1},\"kinds\":{\"staged\":{"
-      "\"current_bytes\":9007199254740993,\"peak_bytes\":9007199254740993,"
-      "\"total_bytes\":9007199254740993,\"current_count\":1,"
-      "\"total_count\":1}}}],"
+  const auto amount = [](const std::string& n, const std::string& count) {
+    return "{\"current_bytes\":" + n + ",\"peak_bytes\":" + n +
+           ",\"peak_since_mark_bytes\":" + n + ",\"total_bytes\":" + n +
+           ",\"current_count\":" + count + ",\"total_count\":" + count + "}";
+  };
+  const std::string none = amount("0", "0");
+  const std::string one = amount("9007199254740993", "1");
+  const std::string copies =
       "\"copies\":[{\"direction\":\"device_to_host\","
       "\"path\":\"pageable_fallback\",\"bytes\":3,\"count\":1,"
-      "\"wait_ns\":4}],"
-      "\"events\":{\"small_pool_full\":0,\"ring_refused\":0,"
-      "\"promoted_no_slot\":0,\"promotion_refused\":0,"
-      "\"pageable_fallback\":1,\"slot_quarantined\":0,\"budget_refused\":0,"
-      "\"stream_memory_ops_absent\":0,\"promoted_on_use\":0}}");
+      "\"wait_ns\":4}]";
+  EXPECT_EQ(FormatUsageJson(ledger.Snapshot()),
+            "{\"schema\":\"pinring.usage\",\"version\":1,"
+            "\"pinned\":{\"current_bytes\":0,\"peak_bytes\":0,"
+            "\"peak_since_mark_bytes\":0,\"limit_bytes\":0},"
+            "\"all\":" +
+                one + ",\"kinds\":{\"staged\":" + one +
+                ",\"small_pinned\":" + none + ",\"mapped_pinned\":" + none +
+                ",\"promoted\":" + none + ",\"ring\":" + none +
+                "},\"categories\":[{\"name\":\"default\",\"all\":" + none +
+                ",\"kinds\":{},\"soft_limit_bytes\":0,\"hard_limit_bytes\":0,"
+                "\"copies\":[]},"
+                "{\"name\":\"say \\\"hi\\\"\\\\\\n\",\"all\":" +
+                one + ",\"kinds\":{\"staged\":" + one +
+                "},\"soft_limit_bytes\":1,\"hard_limit_bytes\":0," + copies +
+                "}]," + copies +
+                ",\"events\":{\"small_pool_full\":0,\"ring_refused\":0,"
+                "\"promoted_no_slot\":0,\"promotion_refused\":0,"
+                "\"pageable_fallback\":1,\"slot_quarantined\":0,"
+                "\"budget_refused\":0,\"stream_memory_ops_absent\":0,"
+                "\"promoted_on_use\":0,\"category_over_limit\":1,"
+                "\"category_refused\":0}}");
 }
 
 std::string Quoted(std::string_view value) {

@@ -474,6 +474,19 @@ PINRING_API cudaError_t pinringPushCategory(const char* name);
 // (the thread is in none).
 PINRING_API cudaError_t pinringPopCategory(void);
 
+// Limits what a category may hold, over all kinds of memory, in the current
+// instance; 0: no limit. Allocations beyond `soft_bytes` are made, counted
+// (pinringEventCategoryOverLimit) and said once on standard error. One that
+// would bring it beyond `hard_bytes` answers cudaErrorMemoryAllocation, as
+// natively where memory is short; nothing else changes. Blocks that exist stay,
+// also above a new limit. The option category_limits does the same.
+//
+// Errors: cudaErrorInvalidValue (the name), cudaErrorMemoryAllocation (more
+// than 65,536 names).
+PINRING_API cudaError_t pinringSetCategoryLimit(const char* name,
+                                                uint64_t soft_bytes,
+                                                uint64_t hard_bytes);
+
 // --- Usage -----------------------------------------------------------------
 
 // What a byte of host memory is: indices of `kinds` below.
@@ -515,7 +528,9 @@ enum pinringUsageEvent {
   pinringEventSlotQuarantined = 5,   // a slot whose DMA may not be over
   pinringEventBudgetRefused = 6,     // pinned_limit_bytes refused something
   pinringEventStreamMemoryOpsAbsent = 7,  // the driver lacks them
-  pinringEventPromotedOnUse = 8  // preloaded: a call needed the block pinned
+  pinringEventPromotedOnUse = 8,  // preloaded: a call needed the block pinned
+  pinringEventCategoryOverLimit = 9,  // a category went beyond its soft limit
+  pinringEventCategoryRefused = 10    // the hard limit of a category refused
 };
 
 // Array sizes, with room for what is to come.
@@ -543,6 +558,11 @@ typedef struct pinringCategoryUsage {
   char name[PINRING_CATEGORY_NAME_BYTES];  // ends with a zero byte
   pinringUsageAmount all;                  // over all kinds
   pinringUsageAmount kinds[PINRING_USAGE_KINDS];
+  // From version 2 on.
+  uint64_t peakSinceMarkBytes;  // of `all`, since pinringMarkUsage
+  uint64_t softLimitBytes;      // 0: none
+  uint64_t hardLimitBytes;
+  pinringCopyAmount copies[PINRING_COPY_DIRECTIONS][PINRING_COPY_PATHS];
 } pinringCategoryUsage;
 
 // The figures of one moment. Later versions only append members.
@@ -569,15 +589,19 @@ typedef struct pinringUsage {
   pinringUsageAmount kinds[PINRING_USAGE_KINDS];
   pinringCopyAmount copies[PINRING_COPY_DIRECTIONS][PINRING_COPY_PATHS];
   uint64_t events[PINRING_USAGE_EVENTS];
+  // From version 2 on: peaks since pinringMarkUsage.
+  uint64_t pinnedPeakSinceMarkBytes;
+  uint64_t allPeakSinceMarkBytes;
+  uint64_t kindPeaksSinceMarkBytes[PINRING_USAGE_KINDS];
 } pinringUsage;
 
-#define PINRING_USAGE_VERSION 1
+#define PINRING_USAGE_VERSION 2
 // pinringUsage usage = PINRING_USAGE_INIT;
 #define PINRING_USAGE_INIT                                         \
   {                                                                \
     sizeof(pinringUsage), PINRING_USAGE_VERSION, 0, NULL, 0,       \
         sizeof(pinringCategoryUsage), 0, 0, 0, 0, {0, 0, 0, 0, 0}, \
-        {{0, 0, 0, 0, 0}}, {{{0, 0, 0}}}, {                        \
+        {{0, 0, 0, 0, 0}}, {{{0, 0, 0}}}, {0}, 0, 0, {             \
       0                                                            \
     }                                                              \
   }
@@ -588,12 +612,18 @@ typedef struct pinringUsage {
 // Errors: cudaErrorInvalidValue (null, a size or version that never was).
 PINRING_API cudaError_t pinringGetUsage(pinringUsage* usage);
 
+// The peaks "since mark" begin anew, at what is in use now: for the peak of one
+// step of a program. The other peaks, since the start, stay.
+PINRING_API cudaError_t pinringMarkUsage(void);
+
 // Prints the usage as tables to standard error.
 PINRING_API cudaError_t pinringPrintUsage(void);
 
 enum pinringUsageFormat {
-  pinringUsageText = 0,  // the tables of pinringPrintUsage
-  pinringUsageJson = 1   // one JSON object, its "schema" being pinring.usage
+  pinringUsageText = 0,       // the tables of pinringPrintUsage
+  pinringUsageJson = 1,       // one JSON object (schemas/usage.schema.json)
+  pinringUsagePrometheus = 2  // Prometheus' text format, to be served as
+                              // text/plain; version=0.0.4
 };
 
 // Writes the usage as text, ended by a zero byte and cut to fit, to `buffer`
@@ -617,6 +647,15 @@ PINRING_API cudaError_t pinringFormatUsage(int format, char* buffer,
 // Errors: cudaErrorInvalidValue (an unknown name, a bad value),
 // cudaErrorIllegalState (the library is in use already).
 PINRING_API cudaError_t pinringConfigure(const char* settings);
+
+// Has what the library says, which goes to standard error otherwise, go to
+// `logger` instead, one call a line: "pinring: ..." with no line end. Null:
+// standard error again. It may be called from any thread, in any call of the
+// library, also at exit; it must not call the library, nor throw. Tables
+// (pinringPrintUsage) are one call.
+typedef void (*pinringLogger_t)(void* user, const char* text,
+                                size_t text_bytes);
+PINRING_API cudaError_t pinringSetLogger(pinringLogger_t logger, void* user);
 
 // The PINRING_VERSION of the library that runs. Errors: cudaErrorInvalidValue
 // (null).

@@ -134,6 +134,12 @@ class [[nodiscard]] CategoryScope {
   const Result status_;
 };
 
+// As pinringSetCategoryLimit; 0: no limit.
+inline Result SetCategoryLimit(const char* name, std::uint64_t soft_bytes,
+                               std::uint64_t hard_bytes) {
+  return Result(pinringSetCategoryLimit(name, soft_bytes, hard_bytes));
+}
+
 // --- Memory ----------------------------------------------------------------
 
 // Host memory from pinringHostAlloc for `size` values of T, freed with the

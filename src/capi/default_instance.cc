@@ -66,10 +66,11 @@ void ShowUsage(const Instance& shown) {
   os::WriteErrorLine(absl::StripSuffix(FormatUsageText(shown.Usage()), "\n"));
 }
 
-void ShowUsageAtExit() {
+void AtExit() {
   // Within a DLL, too late: the accounts may be locked for ever.
   if (os::OtherThreadsAreGone()) return;
   ForEachInstance([](Instance& made) {
+    made.StopPublishing();
     if (made.options().show_usage) ShowUsage(made);
   });
 }
@@ -85,7 +86,7 @@ void SetHooks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(setup_mutex) {
       !status.ok()) {
     os::WriteErrorLine(absl::StrCat("pinring: ", status.message()));
   }
-  (void)std::atexit(&ShowUsageAtExit);
+  (void)std::atexit(&AtExit);
 }
 
 // Only a driver that was found has an answer of its own.
@@ -117,6 +118,7 @@ void MakeInstance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(setup_mutex) {
     return Fail(cudaErrorInitializationError, made.status().message());
   }
   SetHooks();
+  (*made)->StartPublishing(0);
   AddInstance(made->get(), InstanceRole::kDefault);
   instance.store(std::move(*made).release(), std::memory_order_release);
 }
@@ -166,6 +168,8 @@ absl::StatusOr<Instance*> CreateInstance(absl::string_view settings) {
   auto made = Instance::Create(*driver, options, &Blocks());
   if (!made.ok()) return made.status();
   SetHooks();
+  static uint64_t number = 0;
+  (*made)->StartPublishing(++number);
   AddInstance(made->get(), InstanceRole::kFurther);
   return std::move(*made).release();
 }

@@ -132,11 +132,29 @@ void HostMemory::Forget(Block& block) {
   budget_.Release(bytes);
 }
 
+absl::Status HostMemory::CategoryFull(CategoryId category,
+                                      uint64_t bytes) const {
+  return CudaStatus(
+      CUDA_ERROR_OUT_OF_MEMORY,
+      absl::StrCat("category ", ledger_.categories().Name(category), " holds ",
+                   HumanBytes(ledger_.CategoryBytes(category)), " and ",
+                   HumanBytes(bytes), " more go beyond its limit of ",
+                   HumanBytes(ledger_.LimitsOf(category).hard_bytes),
+                   "; raise it (PINRING_CATEGORY_LIMITS, "
+                   "pinringSetCategoryLimit) or free memory"));
+}
+
 absl::StatusOr<void*> HostMemory::AllocateStaged(size_t bytes, unsigned flags,
                                                  int device) {
   auto pages = AllocateStagedPages(bytes);
   if (!pages.ok()) return pages.status();
   const CategoryId category = ledger_.categories().Current();
+  if (!ledger_.TryAllocated(category, UsageKind::kStaged,
+                            pages->mapped_bytes)) {
+    const uint64_t wanted = pages->mapped_bytes;
+    ReleaseStagedPages(*pages).IgnoreError();
+    return CategoryFull(category, wanted);
+  }
   auto block = Insert({.base = AddressOf(pages->base),
                        .bytes = bytes,
                        .mapped_bytes = pages->mapped_bytes,
@@ -145,10 +163,10 @@ absl::StatusOr<void*> HostMemory::AllocateStaged(size_t bytes, unsigned flags,
                        .device = device,
                        .host_flags = flags});
   if (!block.ok()) {
+    ledger_.Released(category, UsageKind::kStaged, pages->mapped_bytes);
     ReleaseStagedPages(*pages).IgnoreError();
     return block.status();
   }
-  ledger_.Allocated(category, UsageKind::kStaged, pages->mapped_bytes);
   return pages->base;
 }
 
@@ -163,7 +181,9 @@ absl::StatusOr<void*> HostMemory::AllocatePinned(size_t bytes, unsigned flags,
   }
   const CategoryId category = ledger_.categories().Current();
   void* base = nullptr;
-  ledger_.Allocated(category, UsageKind::kMappedPinned, bytes);
+  if (!ledger_.TryAllocated(category, UsageKind::kMappedPinned, bytes)) {
+    return CategoryFull(category, bytes);
+  }
   if (const CUresult code = driver_.MemHostAlloc(&base, bytes, flags);
       code != CUDA_SUCCESS) {
     ledger_.Released(category, UsageKind::kMappedPinned, bytes);
@@ -195,8 +215,13 @@ void* HostMemory::AllocateSmall(
   auto block = pool->Allocate(
       bytes, {.category = category, .device = device, .host_flags = flags});
   if (block.ok()) {
-    ledger_.Allocated(category, UsageKind::kSmallPinned, block->occupied_bytes);
-    return block->data;
+    if (ledger_.TryAllocated(category, UsageKind::kSmallPinned,
+                             block->occupied_bytes)) {
+      return block->data;
+    }
+    pool->Free(block->data).IgnoreError();
+    // A staged block would be larger, and so refused with its reason.
+    return nullptr;
   }
   if (ledger_.Count(UsageEvent::kSmallPoolFull) == 0) {
     os::WriteErrorLine(absl::StrCat(

@@ -135,6 +135,8 @@ class HostMemory {
 
  private:
   std::optional<Facts> FindShorter(const void* address, uint64_t bytes) const;
+  // Why the category's hard limit refuses: out of memory, as natively.
+  absl::Status CategoryFull(CategoryId category, uint64_t bytes) const;
   absl::StatusOr<void*> AllocateStaged(size_t bytes, unsigned flags,
                                        int device);
   absl::StatusOr<void*> AllocatePinned(size_t bytes, unsigned flags,

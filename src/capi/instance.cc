@@ -62,11 +62,40 @@ absl::StatusOr<std::unique_ptr<Instance>> Instance::Create(
         "PINRING_SLOT_BYTES=", options.slot_bytes, " times ", slots,
         " slots do not fit into PINRING_RING_BYTES=", options.ring_bytes));
   }
+  const auto limits = ParseCategoryLimits(options.category_limits);
+  if (!limits.ok()) return limits.status();
   auto instance = std::unique_ptr<Instance>(
       new Instance(driver, options, *kernels, blocks, threads));
+  for (const CategoryLimits& each : *limits) {
+    if (auto status = instance->SetCategoryLimits(
+            each.name, {each.soft_bytes, each.hard_bytes});
+        !status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("PINRING_CATEGORY_LIMITS: ", status.message()));
+    }
+  }
   if (options.verbose) instance->SayOptions(*kernels);
   return instance;
 }
+
+namespace {
+
+void WarnOfLimit(const UsageLedger& ledger, CategoryId category,
+                 UsageEvent event) {
+  const UsageLedger::Limits limits = ledger.LimitsOf(category);
+  const std::string name = ledger.categories().Name(category);
+  os::WriteErrorLine(
+      event == UsageEvent::kCategoryRefused
+          ? absl::StrCat("pinring: category ", name, " has reached its limit (",
+                         HumanBytes(limits.hard_bytes),
+                         "): requests beyond it are out of memory")
+          : absl::StrCat("pinring: category ", name,
+                         " has gone beyond its soft limit (",
+                         HumanBytes(limits.soft_bytes), "): it holds ",
+                         HumanBytes(ledger.CategoryBytes(category))));
+}
+
+}  // namespace
 
 Instance::Instance(const Driver* driver, const Options& options,
                    const copy::KernelSet& kernels, AddressMap* blocks,
@@ -86,9 +115,20 @@ Instance::Instance(const Driver* driver, const Options& options,
           {.driver = driver,
            .parking = threads.parking != nullptr ? threads.parking : &parking_,
            .charge_ring = [this](size_t bytes) { return ChargeRing(bytes); },
-           .release_ring = [this](size_t bytes) { ReleaseRing(bytes); }}) {}
+           .release_ring = [this](size_t bytes) { ReleaseRing(bytes); }}) {
+  ledger_.SetWarning(&WarnOfLimit);
+}
+
+void Instance::StartPublishing(uint64_t number) {
+  if (!options_.publish) return;
+  publisher_ = std::make_unique<UsagePublisher>(&ledger_, number,
+                                                options_.pinned_limit_bytes);
+  ledger_.SetObserver(publisher_.get());
+}
 
 Instance::~Instance() {
+  // What is released below need not be shown.
+  ledger_.SetObserver(nullptr);
   // What is pinned is unpinned below, which wants a context; where none was
   // ever made, nothing is pinned.
   if (budget_.current_bytes() == 0) return;
@@ -300,6 +340,14 @@ absl::Status Instance::PopCategory() {
   const auto popped = ledger_.categories().Pop();
   if (popped.ok()) return absl::OkStatus();
   return InvalidValue("the calling thread is in no category");
+}
+
+absl::Status Instance::SetCategoryLimits(std::string_view name,
+                                         UsageLedger::Limits limits) {
+  const auto category = ledger_.categories().Intern(name);
+  if (!category.ok()) return category.status();
+  ledger_.SetLimits(*category, limits);
+  return absl::OkStatus();
 }
 
 UsageSnapshot Instance::Usage() const {

@@ -38,6 +38,7 @@
 #include "src/host/address_map.h"
 #include "src/host/budget.h"
 #include "src/usage/usage_ledger.h"
+#include "src/usage/usage_page.h"
 #include "src/usage/usage_snapshot.h"
 
 namespace pinring {
@@ -193,6 +194,9 @@ class Instance {
 
   absl::Status PushCategory(std::string_view name);
   absl::Status PopCategory();
+  absl::Status SetCategoryLimits(std::string_view name,
+                                 UsageLedger::Limits limits);
+  void MarkUsage() { ledger_.Mark(); }
   UsageSnapshot Usage() const;
 
   // Makes the primary context of the device current, unless the calling
@@ -207,7 +211,18 @@ class Instance {
   const UsageLedger& ledger() const { return ledger_; }
 
   // In the child of fork, before anything else.
-  void AbandonAfterFork() { engine_.AbandonAfterFork(); }
+  void AbandonAfterFork() {
+    engine_.AbandonAfterFork();
+    if (publisher_ != nullptr) publisher_->Abandon();
+  }
+
+  // Shows the usage to other processes from the first allocation on, if the
+  // options say so; `number` tells the process's instances apart. Once, before
+  // the instance is used.
+  void StartPublishing(uint64_t number);
+  void StopPublishing() {
+    if (publisher_ != nullptr) publisher_->Stop();
+  }
 
  private:
   Instance(const Driver* driver, const Options& options,
@@ -223,6 +238,9 @@ class Instance {
   absl::StatusOr<Copy> CheckRows(const Copy& copy) const;
   absl::Status CopyPeerNatively(const Copy& copy, const Peers& peers);
   CUresult CallCopyPeer(const Copy& copy, const Peers& peers) const;
+  // What a copy is counted under: the thread's category where it is in one,
+  // else the block's.
+  CategoryId CopyCategory(const Block* block) const;
   absl::Status FillBlock(const Fill& fill, Block& block);
   absl::Status FillNatively(const Fill& fill);
   CUresult CallFill(const Fill& fill, bool sync) const;
@@ -278,6 +296,7 @@ class Instance {
   const Options options_;
   const Driver& driver_;
   UsageLedger ledger_;
+  std::unique_ptr<UsagePublisher> publisher_;
   // The library's own memory, as opposed to the program's.
   CategoryId own_category_ = kDefaultCategory;
   PinnedBudget budget_;

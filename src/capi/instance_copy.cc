@@ -379,6 +379,12 @@ absl::Status Instance::CheckKnown(const Copy& copy, Direction direction) {
                                    "it"));
 }
 
+CategoryId Instance::CopyCategory(const Block* block) const {
+  const CategoryId current = ledger_.categories().Current();
+  return current == kDefaultCategory && block != nullptr ? block->category()
+                                                         : current;
+}
+
 absl::Status Instance::CopyStaged(const Copy& copy, Block* block,
                                   Direction direction) {
   const CopyDirection counted = UsageDirection(direction);
@@ -407,8 +413,8 @@ absl::Status Instance::CopyStaged(const Copy& copy, Block* block,
     case CopyOutcome::kDeferred:
     case CopyOutcome::kIdle:
     case CopyOutcome::kSync:
-      ledger_.Copied(counted, UsagePath(result->outcome), copy.bytes,
-                     result->slot_wait_nanos);
+      ledger_.Copied(CopyCategory(block), counted, UsagePath(result->outcome),
+                     copy.bytes, result->slot_wait_nanos);
       return absl::OkStatus();
     case CopyOutcome::kNotDevice:
       if (auto status = CheckKnown(copy, direction); !status.ok()) {
@@ -525,7 +531,7 @@ absl::Status Instance::CopyNatively(const Copy& copy, CopyDirection direction,
   absl::Status status = CallDriver(sync ? "cuMemcpy" : "cuMemcpyAsync",
                                    [&] { return CallCopy(copy, sync); });
   if (!status.ok()) return status;
-  ledger_.Copied(direction, path, copy.bytes);
+  ledger_.Copied(CopyCategory(nullptr), direction, path, copy.bytes);
   // The driver accesses pinned memory in stream order.
   if (!sync && (copy.wait || copy.access == HostAccess::kDuringCall)) {
     status = CudaStatus(driver_.StreamSynchronize(copy.stream),

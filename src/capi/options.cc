@@ -130,6 +130,11 @@ absl::Status ParseInto(const OptionInfo& info, absl::string_view text,
       options->*std::get<std::string Options::*>(info.field) = std::move(name);
       return absl::OkStatus();
     }
+    case OptionType::kLimits:
+      if (auto limits = ParseCategoryLimits(text); !limits.ok()) {
+        return limits.status();
+      }
+      [[fallthrough]];
     case OptionType::kNames:
       options->*std::get<std::string Options::*>(info.field) =
           std::string(text);
@@ -207,6 +212,36 @@ absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
   return absl::InvalidArgumentError("not a size");
 }
 
+absl::StatusOr<std::vector<CategoryLimits>> ParseCategoryLimits(
+    absl::string_view text) {
+  std::vector<CategoryLimits> limits;
+  for (const absl::string_view entry :
+       absl::StrSplit(text, ';', absl::SkipWhitespace())) {
+    const size_t equals = entry.rfind('=');
+    if (equals == absl::string_view::npos) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("no size for category ", entry));
+    }
+    CategoryLimits one;
+    one.name = std::string(absl::StripAsciiWhitespace(entry.substr(0, equals)));
+    if (one.name.empty()) {
+      return absl::InvalidArgumentError("a size without a category");
+    }
+    const std::vector<absl::string_view> sizes =
+        absl::StrSplit(entry.substr(equals + 1), '/');
+    if (sizes.size() > 2) return absl::InvalidArgumentError("too many sizes");
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const absl::string_view size = absl::StripAsciiWhitespace(sizes[i]);
+      if (size.empty() && sizes.size() == 2) continue;
+      const auto bytes = ParseBytes(size);
+      if (!bytes.ok()) return bytes.status();
+      (i + 1 == sizes.size() ? one.hard_bytes : one.soft_bytes) = *bytes;
+    }
+    limits.push_back(std::move(one));
+  }
+  return limits;
+}
+
 absl::Status SetOption(absl::string_view name, absl::string_view value,
                        Options* options) {
   const OptionInfo* info = FindOption(name);
@@ -271,6 +306,7 @@ std::string FormatOptionValue(const OptionInfo& info, const Options& options) {
       return options.*std::get<bool Options::*>(info.field) ? "on" : "off";
     case OptionType::kKernel:
     case OptionType::kNames:
+    case OptionType::kLimits:
       return options.*std::get<std::string Options::*>(info.field);
   }
   return "";
@@ -293,6 +329,8 @@ std::string AcceptedValues(const OptionInfo& info) {
       return "auto, a name, or IN:OUT";
     case OptionType::kNames:
       return "names, separated by colons";
+    case OptionType::kLimits:
+      return "NAME=HARD or NAME=SOFT/HARD, separated by semicolons";
   }
   return "";
 }

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -57,6 +58,10 @@ inline constexpr uint64_t kMostBytes = kGiB << 20;
   X(Bool, promote_on_use, true, 0, 1, nullptr,                                 \
     "preloaded: pin a block in place when a kernel, a graph or another call "  \
     "needs it pinned; off: such a call fails")                                 \
+  X(Limits, category_limits, "", 0, 0, nullptr,                                \
+    "limits of categories: allocations beyond SOFT are counted and said "      \
+    "once, "                                                                   \
+    "beyond HARD they are out of memory")                                      \
   X(Bytes, stage_min_bytes, 0, 1, kMostBytes, "the small limit alone",         \
     "preloaded: smallest request that pinring takes; the driver pins smaller " \
     "ones")                                                                    \
@@ -69,6 +74,7 @@ inline constexpr uint64_t kMostBytes = kGiB << 20;
     "print the usage tables to standard error at exit")                        \
   X(Count, usage_signal, 0, 1, 64, "none",                                     \
     "preloaded: number of the signal at which the usage tables are printed")   \
+  X(Bool, publish, true, 0, 1, nullptr, "show this process to `pinring top`")  \
   X(Bool, verbose, false, 0, 1, nullptr,                                       \
     "say on standard error what the library decided")                          \
   X(Kernel, kernel, "auto", 0, 0, nullptr,                                     \
@@ -82,6 +88,7 @@ struct OptionValueTypes {
   using Bool = bool;
   using Kernel = std::string;
   using Names = std::string;
+  using Limits = std::string;
 };
 
 struct Options {
@@ -93,7 +100,7 @@ struct Options {
   friend bool operator==(const Options&, const Options&) = default;
 };
 
-enum class OptionType { kBytes, kCount, kBool, kKernel, kNames };
+enum class OptionType { kBytes, kCount, kBool, kKernel, kNames, kLimits };
 
 struct OptionInfo {
   const char* name;         // "ring_bytes"
@@ -115,6 +122,22 @@ absl::Span<const OptionInfo> OptionTable();
 // blank. Errors: kInvalidArgument; kOutOfRange beyond 64 bits.
 absl::StatusOr<uint64_t> ParseCount(absl::string_view text);
 absl::StatusOr<uint64_t> ParseBytes(absl::string_view text);
+
+// What category_limits says of one category; 0: no limit.
+struct CategoryLimits {
+  std::string name;
+  uint64_t soft_bytes = 0;
+  uint64_t hard_bytes = 0;
+
+  friend bool operator==(const CategoryLimits&,
+                         const CategoryLimits&) = default;
+};
+
+// "weights=1GiB/2GiB;loader=512MiB": SOFT/HARD, or HARD alone, for each
+// category; SOFT or HARD may be left away beside the "/". Errors:
+// kInvalidArgument.
+absl::StatusOr<std::vector<CategoryLimits>> ParseCategoryLimits(
+    absl::string_view text);
 
 // Sets one option by its name, in any case, or by its environment variable's.
 // Errors: kInvalidArgument, naming the option as it was given, the value and

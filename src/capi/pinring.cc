@@ -25,6 +25,7 @@
 #include "src/os/env.h"
 #include "src/os/threads.h"
 #include "src/usage/usage_print.h"
+#include "src/usage/usage_prometheus.h"
 
 namespace {
 
@@ -769,6 +770,21 @@ cudaError_t pinringPopCategory(void) {
       [](Instance& instance) { return instance.PopCategory(); });
 }
 
+cudaError_t pinringSetCategoryLimit(const char* name, uint64_t soft_bytes,
+                                    uint64_t hard_bytes) {
+  return WithInstance([&](Instance& instance) {
+    if (name == nullptr) return InvalidValue("the category's name is null");
+    return instance.SetCategoryLimits(name, {soft_bytes, hard_bytes});
+  });
+}
+
+cudaError_t pinringMarkUsage(void) {
+  return WithInstance([](Instance& instance) {
+    instance.MarkUsage();
+    return absl::OkStatus();
+  });
+}
+
 cudaError_t pinringGetUsage(pinringUsage* usage) {
   return WithInstance([&](Instance& instance) {
     return pinring::FillUsage(instance.Usage(), usage);
@@ -789,12 +805,21 @@ cudaError_t pinringFormatUsage(int format, char* buffer, size_t buffer_bytes,
     if (buffer == nullptr && buffer_bytes > 0) {
       return InvalidValue("the buffer is null");
     }
-    if (format != pinringUsageText && format != pinringUsageJson) {
-      return InvalidValue("the format is neither text (0) nor JSON (1)");
+    std::string text;
+    switch (format) {
+      case pinringUsageText:
+        text = pinring::FormatUsageText(instance.Usage());
+        break;
+      case pinringUsageJson:
+        text = pinring::FormatUsageJson(instance.Usage());
+        break;
+      case pinringUsagePrometheus:
+        text = pinring::FormatUsagePrometheus(instance.Usage());
+        break;
+      default:
+        return InvalidValue(
+            "the format is none of text (0), JSON (1) and Prometheus (2)");
     }
-    const std::string text = format == pinringUsageText
-                                 ? pinring::FormatUsageText(instance.Usage())
-                                 : pinring::FormatUsageJson(instance.Usage());
     if (needed_bytes != nullptr) *needed_bytes = text.size() + 1;
     if (buffer_bytes > 0) {
       const size_t bytes = std::min(text.size(), buffer_bytes - 1);
@@ -809,6 +834,30 @@ cudaError_t pinringConfigure(const char* settings) {
   return Guarded([&] {
     if (settings == nullptr) return InvalidValue("the settings are null");
     return pinring::ConfigureDefaultInstance(settings);
+  });
+}
+
+cudaError_t pinringSetLogger(pinringLogger_t logger, void* user) {
+  return Guarded([&] {
+    struct Program {
+      pinringLogger_t logger;
+      void* user;
+    };
+    if (logger == nullptr) {
+      pinring::os::SetLineSink({});
+      return absl::OkStatus();
+    }
+    // Lives as long as the process: another thread may be in it.
+    auto* program = new Program{logger, user};
+    pinring::os::SetLineSink({[](void* self, absl::string_view line) {
+                                const auto* to = static_cast<Program*>(self);
+                                // A zero byte behind it, for loggers that want
+                                // one.
+                                const std::string text(line);
+                                to->logger(to->user, text.c_str(), text.size());
+                              },
+                              program});
+    return absl::OkStatus();
   });
 }
 

@@ -17,6 +17,13 @@ constexpr size_t kFirstUsageBytes =
 constexpr size_t kFirstCategoryBytes =
     offsetof(pinringCategoryUsage, kinds) + sizeof(pinringCategoryUsage::kinds);
 
+// What version 2 was made of.
+constexpr size_t kSecondUsageBytes =
+    offsetof(pinringUsage, kindPeaksSinceMarkBytes) +
+    sizeof(pinringUsage::kindPeaksSinceMarkBytes);
+constexpr size_t kSecondCategoryBytes = offsetof(pinringCategoryUsage, copies) +
+                                        sizeof(pinringCategoryUsage::copies);
+
 static_assert(PINRING_USAGE_KINDS >= kNumUsageKinds);
 static_assert(PINRING_COPY_DIRECTIONS >= kNumCopyDirections);
 static_assert(PINRING_COPY_PATHS >= kNumCopyPaths);
@@ -54,10 +61,23 @@ static_assert(Same(pinringEventBudgetRefused, UsageEvent::kBudgetRefused));
 static_assert(Same(pinringEventStreamMemoryOpsAbsent,
                    UsageEvent::kStreamMemoryOpsAbsent));
 static_assert(Same(pinringEventPromotedOnUse, UsageEvent::kPromotedOnUse));
+static_assert(Same(pinringEventCategoryOverLimit,
+                   UsageEvent::kCategoryOverLimit));
+static_assert(Same(pinringEventCategoryRefused, UsageEvent::kCategoryRefused));
 
 pinringUsageAmount Amount(const UsageAmount& amount) {
   return {amount.current_bytes, amount.peak_bytes, amount.total_bytes,
           amount.current_count, amount.total_count};
+}
+
+void FillCopies(const CopyUsages& copies,
+                pinringCopyAmount (*out)[PINRING_COPY_PATHS]) {
+  for (size_t direction = 0; direction < kNumCopyDirections; ++direction) {
+    for (size_t path = 0; path < kNumCopyPaths; ++path) {
+      const CopyUsage& each = copies[direction][path];
+      out[direction][path] = {each.bytes, each.count, each.wait_ns};
+    }
+  }
 }
 
 void FillCategory(const CategoryUsage& category, pinringCategoryUsage* out) {
@@ -68,6 +88,10 @@ void FillCategory(const CategoryUsage& category, pinringCategoryUsage* out) {
   for (size_t kind = 0; kind < kNumUsageKinds; ++kind) {
     out->kinds[kind] = Amount(category.by_kind[kind]);
   }
+  out->peakSinceMarkBytes = category.all.marked_peak_bytes;
+  out->softLimitBytes = category.soft_limit_bytes;
+  out->hardLimitBytes = category.hard_limit_bytes;
+  FillCopies(category.copies, out->copies);
 }
 
 // An array whose elements are as large as the caller's version has them.
@@ -90,7 +114,9 @@ absl::Status FillUsage(const UsageSnapshot& snapshot, pinringUsage* usage) {
   if (usage == nullptr) {
     return CudaStatus(CUDA_ERROR_INVALID_VALUE, "the usage struct is null");
   }
-  if (usage->version < 1 || usage->structBytes < kFirstUsageBytes) {
+  const bool first = usage->version == 1;
+  if (usage->version < 1 ||
+      usage->structBytes < (first ? kFirstUsageBytes : kSecondUsageBytes)) {
     return CudaStatus(
         CUDA_ERROR_INVALID_VALUE,
         absl::StrCat("a usage struct of version ", usage->version, " and ",
@@ -99,7 +125,9 @@ absl::Status FillUsage(const UsageSnapshot& snapshot, pinringUsage* usage) {
   }
   const bool wants_categories =
       usage->categories != nullptr && usage->categoryCapacity > 0;
-  if (wants_categories && usage->categoryStructBytes < kFirstCategoryBytes) {
+  if (wants_categories &&
+      usage->categoryStructBytes <
+          (first ? kFirstCategoryBytes : kSecondCategoryBytes)) {
     return CudaStatus(
         CUDA_ERROR_INVALID_VALUE,
         absl::StrCat("category structs of ", usage->categoryStructBytes,
@@ -119,12 +147,12 @@ absl::Status FillUsage(const UsageSnapshot& snapshot, pinringUsage* usage) {
   for (size_t kind = 0; kind < kNumUsageKinds; ++kind) {
     filled.kinds[kind] = Amount(snapshot.kinds[kind]);
   }
-  for (size_t direction = 0; direction < kNumCopyDirections; ++direction) {
-    for (size_t path = 0; path < kNumCopyPaths; ++path) {
-      const CopyUsage& copies = snapshot.copies[direction][path];
-      filled.copies[direction][path] = {copies.bytes, copies.count,
-                                        copies.wait_ns};
-    }
+  FillCopies(snapshot.copies, filled.copies);
+  filled.pinnedPeakSinceMarkBytes = snapshot.pinned_marked_peak_bytes;
+  filled.allPeakSinceMarkBytes = snapshot.all.marked_peak_bytes;
+  for (size_t kind = 0; kind < kNumUsageKinds; ++kind) {
+    filled.kindPeaksSinceMarkBytes[kind] =
+        snapshot.kinds[kind].marked_peak_bytes;
   }
   for (size_t event = 0; event < kNumUsageEvents; ++event) {
     filled.events[event] = snapshot.events[event];

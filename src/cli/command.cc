@@ -11,8 +11,11 @@
 #include "include/pinring/pinring.h"
 #include "src/capi/options.h"
 #include "src/cli/demo.h"
+#include "src/cli/doctor.h"
+#include "src/cli/doctor_probe.h"
 #include "src/cli/flags.h"
 #include "src/cli/run.h"
+#include "src/cli/top.h"
 #include "src/os/env.h"
 
 namespace pinring::cli {
@@ -63,6 +66,31 @@ int Demo(const Flags& flags) {
   return RunDemo(options);
 }
 
+constexpr FlagSpec kDoctorFlags[] = {
+    {"json", nullptr, "one JSON object (schemas/doctor.schema.json)"},
+    {"probe", nullptr, "pin some memory, bounded, and see what meters show"},
+    {"probe-bytes", "BYTES", "how much --probe pins at most (default: 512MiB)"},
+    {"simulate", nullptr,
+     "look at a simulated device (PINRING_SIMCUDA_WDDM=1: in WDDM mode)"},
+};
+
+int Doctor(const Flags& flags) {
+  DoctorOptions options;
+  options.json = flags.Has("json");
+  options.simulate = flags.Has("simulate");
+  if (flags.Has("probe")) options.probe_bytes = kDefaultProbeBytes;
+  if (const auto size = flags.Get("probe-bytes"); size.has_value()) {
+    const auto bytes = ParseBytes(*size);
+    if (!bytes.ok() || *bytes == 0) {
+      return Misused("doctor",
+                     absl::StrCat("--probe-bytes=", *size,
+                                  ": not a size; write it as in 256MiB"));
+    }
+    options.probe_bytes = *bytes;
+  }
+  return RunDoctor(options);
+}
+
 constexpr FlagSpec kOptionsFlags[] = {
     {"markdown", nullptr, "the table with the defaults, as Markdown"},
 };
@@ -109,6 +137,29 @@ int Run(absl::Span<const std::string> arguments) {
                     arguments.subspan(mine.size() + 1));
 }
 
+constexpr FlagSpec kTopFlags[] = {
+    {"once", nullptr, "look once and end; with --interval, twice, for rates"},
+    {"json", nullptr, "JSON objects, a line each (schemas/top.schema.json)"},
+    {"interval", "MS", "milliseconds between two looks (default: 1000)"},
+};
+
+int Top(const Flags& flags) {
+  constexpr uint64_t kMostMs = 3'600'000;
+  TopOptions options;
+  options.once = flags.Has("once");
+  options.json = flags.Has("json");
+  if (const auto interval = flags.Get("interval"); interval.has_value()) {
+    const auto ms = ParseCount(*interval);
+    if (!ms.ok() || *ms < 50 || *ms > kMostMs) {
+      return Misused(
+          "top", absl::StrCat("--interval=", *interval,
+                              ": write milliseconds, from 50 to ", kMostMs));
+    }
+    options.interval_ms = *ms;
+  }
+  return RunTop(options);
+}
+
 struct Command {
   const char* name;
   const char* summary;
@@ -121,10 +172,13 @@ struct Command {
 const Command kCommands[] = {
     {"demo", "copy to the device and back through the ring, and check it",
      kDemoFlags, &Demo},
+    {"doctor", "what pinning costs here, and whether GPU memory is full",
+     kDoctorFlags, &Doctor},
     {"options", "the options, their values and their environment variables",
      kOptionsFlags, &ShowOptions},
     {"run", "run a program with the preload library: pinring run -- PROGRAM",
      kRunFlags, nullptr, &Run},
+    {"top", "who pins what, live, in all your processes", kTopFlags, &Top},
     {"version", "the version", {}, &ShowVersion},
 };
 

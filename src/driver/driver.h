@@ -44,6 +44,8 @@ namespace pinring {
     (size_t * bytes, CUdevice device))                                        \
   X(DeviceGetAttribute, "cuDeviceGetAttribute", 2000, kRequired,              \
     (int* value, CUdevice_attribute attribute, CUdevice device))              \
+  X(DeviceGetLuid, "cuDeviceGetLuid", 10000, kOptional,                       \
+    (char* luid, unsigned* node_mask, CUdevice device))                       \
   X(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000, kRequired,      \
     (CUcontext * context, CUdevice device))                                   \
   X(DevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease", 11000, kRequired,   \

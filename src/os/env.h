@@ -21,6 +21,18 @@ namespace pinring::os {
 // called in the child of fork and at exit.
 void WriteErrorLine(absl::string_view line) noexcept;
 
+// Where WriteErrorLine's lines go in place of standard error: a program's own
+// logger. `write` must be callable from any thread, and must not throw.
+struct LineSink {
+  void (*write)(void* user, absl::string_view line) = nullptr;
+  void* user = nullptr;
+};
+// From now on; a sink without `write` stands for standard error. Threads that
+// write meanwhile may still use the one before.
+void SetLineSink(const LineSink& sink);
+// Null: standard error.
+[[nodiscard]] const LineSink* CurrentLineSink() noexcept;
+
 }  // namespace pinring::os
 
 #endif  // PINRING_SRC_OS_ENV_H_

@@ -52,6 +52,9 @@ std::optional<std::string> GetEnv(const char* name) {
 }
 
 void WriteErrorLine(absl::string_view line) noexcept {
+  if (const LineSink* sink = CurrentLineSink()) {
+    return sink->write(sink->user, line);
+  }
   const int saved_errno = errno;
   {
     ScopedNoSigpipe no_sigpipe;

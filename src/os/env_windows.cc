@@ -31,6 +31,9 @@ std::optional<std::string> GetEnv(const char* name) {
 }
 
 void WriteErrorLine(absl::string_view line) noexcept {
+  if (const LineSink* sink = CurrentLineSink()) {
+    return sink->write(sink->user, line);
+  }
   const HANDLE file = GetStdHandle(STD_ERROR_HANDLE);
   if (file == nullptr || file == INVALID_HANDLE_VALUE) return;
   const DWORD saved_error = GetLastError();

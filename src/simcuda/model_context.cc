@@ -87,6 +87,15 @@ CUresult Model::DeviceTotalMem(size_t* bytes, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
+// Windows alone has them.
+CUresult Model::DeviceGetLuid(char* luid, unsigned* node_mask,
+                              CUdevice device) {
+  if (luid == nullptr || node_mask == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (device < 0 || device >= options_.devices)
+    return CUDA_ERROR_INVALID_DEVICE;
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult Model::DeviceGetAttribute(int* value, CUdevice_attribute attribute,
                                    CUdevice device) {
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;

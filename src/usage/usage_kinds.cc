@@ -72,6 +72,10 @@ std::string_view UsageEventName(UsageEvent event) {
       return "stream_memory_ops_absent";
     case UsageEvent::kPromotedOnUse:
       return "promoted_on_use";
+    case UsageEvent::kCategoryOverLimit:
+      return "category_over_limit";
+    case UsageEvent::kCategoryRefused:
+      return "category_refused";
   }
   return "unknown";
 }
@@ -96,6 +100,10 @@ std::string_view UsageEventDescription(UsageEvent event) {
       return "times stream memory operations were missing";
     case UsageEvent::kPromotedOnUse:
       return "blocks promoted, since a call needed them pinned";
+    case UsageEvent::kCategoryOverLimit:
+      return "allocations beyond the soft limit of their category";
+    case UsageEvent::kCategoryRefused:
+      return "requests refused by the hard limit of their category";
   }
   return "unknown";
 }

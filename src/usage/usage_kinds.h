@@ -62,8 +62,10 @@ enum class UsageEvent : uint8_t {
   kBudgetRefused,          // The limit on really pinned bytes refused a charge.
   kStreamMemoryOpsAbsent,  // The driver lacks stream memory operations.
   kPromotedOnUse,          // A call needed a block that is really pinned.
+  kCategoryOverLimit,      // A category went beyond its soft limit.
+  kCategoryRefused,        // The hard limit of a category refused something.
 };
-inline constexpr size_t kNumUsageEvents = 9;
+inline constexpr size_t kNumUsageEvents = 11;
 
 // Short names, stable: they are keys in the JSON form ("small_pinned",
 // "host_to_device", "staged_sync", "small_pool_full").

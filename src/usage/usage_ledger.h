@@ -30,6 +30,15 @@
 
 namespace pinring {
 
+// Told of what a ledger recorded, by the thread that did it. Not of the ring,
+// whose makers hold locks.
+class UsageObserver {
+ public:
+  virtual ~UsageObserver() = default;
+  virtual void AfterAllocation() = 0;  // or a release, or a promotion
+  virtual void AfterCopy() = 0;
+};
+
 class UsageLedger {
  public:
   UsageLedger();
@@ -45,6 +54,35 @@ class UsageLedger {
   void Allocated(CategoryId category, UsageKind kind, uint64_t bytes);
   void Released(CategoryId category, UsageKind kind, uint64_t bytes);
 
+  // The same, unless it would bring the category beyond its hard limit: then
+  // nothing is recorded but the refusal, and the answer is no.
+  [[nodiscard]] bool TryAllocated(CategoryId category, UsageKind kind,
+                                  uint64_t bytes);
+
+  // Limits over all kinds of a category, from now on; 0: none. Beyond the soft
+  // one allocations are counted, and the first time there is something to say;
+  // at no instant does TryAllocated bring it beyond the hard one.
+  struct Limits {
+    uint64_t soft_bytes = 0;
+    uint64_t hard_bytes = 0;
+  };
+  void SetLimits(CategoryId category, Limits limits);
+  Limits LimitsOf(CategoryId category) const;
+  // Called once a category, the first time a limit of it has effect. Set before
+  // the ledger is used; may be called by several threads at once.
+  using Warning = void (*)(const UsageLedger& ledger, CategoryId category,
+                           UsageEvent event);
+  void SetWarning(Warning warning) { warning_ = warning; }
+  uint64_t CategoryBytes(CategoryId category) const;
+
+  // Null: nobody. Set before the ledger is used, or by nobody's harm.
+  void SetObserver(UsageObserver* observer) {
+    observer_.store(observer, std::memory_order_release);
+  }
+
+  // The marked peaks begin anew, at the current figures.
+  void Mark();
+
   // One block became another kind (a promotion). The category's sum over all
   // kinds, and so its peak, does not change.
   void Moved(CategoryId category, UsageKind from, UsageKind to, uint64_t bytes);
@@ -55,8 +93,8 @@ class UsageLedger {
   void ArenaUnpinned(uint64_t bytes);
 
   // One copy that the program asked for.
-  void Copied(CopyDirection direction, CopyPath path, uint64_t bytes,
-              uint64_t wait_ns = 0);
+  void Copied(CategoryId category, CopyDirection direction, CopyPath path,
+              uint64_t bytes, uint64_t wait_ns = 0);
 
   // Returns how often it had been counted before: 0 says that this is the
   // time to tell the user.
@@ -82,9 +120,14 @@ class UsageLedger {
   struct Gauge {
     std::atomic<uint64_t> current{0};
     std::atomic<uint64_t> peak{0};
+    std::atomic<uint64_t> marked_peak{0};
 
-    void Add(uint64_t bytes);
+    uint64_t Add(uint64_t bytes);  // Returns the new figure.
+    // Unless it would be above `most`.
+    bool TryAdd(uint64_t bytes, uint64_t most);
     void Subtract(uint64_t bytes);
+    void Mark();
+    void Raised(uint64_t now);
   };
 
   struct alignas(64) Cell {
@@ -101,6 +144,10 @@ class UsageLedger {
   struct CategoryCells {
     std::array<Cell, kNumUsageKinds> kinds;
     Gauge all;
+    std::atomic<uint64_t> soft_limit{0};
+    std::atomic<uint64_t> hard_limit{0};
+    std::atomic<bool> warned_soft{false};
+    std::atomic<bool> warned_hard{false};
   };
 
   static constexpr size_t kGroupSize = 64;
@@ -113,14 +160,27 @@ class UsageLedger {
     std::atomic<uint64_t> count{0};
     std::atomic<uint64_t> wait_ns{0};
   };
-  // Threads that copy at the same time write different lines.
-  struct alignas(64) CopyShard {
+  struct alignas(64) CopyCells {
     std::array<std::array<CopyCell, kNumCopyPaths>, kNumCopyDirections> cells;
+  };
+  using CopyGroup = std::array<CopyCells, kGroupSize>;
+  // Threads that copy at the same time write different lines. Groups are made
+  // as those of the allocations are.
+  struct CopyShard {
+    std::array<std::atomic<CopyGroup*>, kNumGroups> groups{};
   };
   static constexpr size_t kNumShards = 8;
 
   CategoryCells& Cells(CategoryId category);
-  Group* MakeGroup(size_t index);
+  const CategoryCells* FindCells(CategoryId category) const;
+  void RecordInKind(CategoryCells& cells, UsageKind kind, uint64_t bytes);
+  void TellOfAllocation(UsageKind kind) {
+    if (kind == UsageKind::kRing) return;
+    UsageObserver* const observer = observer_.load(std::memory_order_acquire);
+    if (observer != nullptr) observer->AfterAllocation();
+  }
+  void AfterGrowth(CategoryId category, CategoryCells& cells, uint64_t now);
+  void AddCopies(CategoryId category, CopyUsages& copies) const;
 
   CategoryTable categories_;
   // A group is made by the first use of one of its categories, published with
@@ -131,6 +191,8 @@ class UsageLedger {
   Gauge pinned_;
   std::atomic<uint64_t> arena_bytes_{0};
   std::array<CopyShard, kNumShards> shards_;
+  Warning warning_ = nullptr;
+  std::atomic<UsageObserver*> observer_{nullptr};
   std::array<std::atomic<uint64_t>, kNumUsageEvents> events_{};
 };
 

@@ -124,6 +124,26 @@ std::string CopyTableText(const UsageSnapshot& snapshot) {
   return table.empty() ? "  none\n" : table.ToString();
 }
 
+// Where a category took part in copies, all its paths together.
+std::string CategoryCopyTableText(const UsageSnapshot& snapshot) {
+  TextTable table(2, {"category", "direction", "bytes", "copies"});
+  for (const CategoryUsage& category : snapshot.categories) {
+    for (size_t d = 0; d < kNumCopyDirections; ++d) {
+      CopyUsage sum;
+      for (const CopyUsage& copies : category.copies[d]) {
+        sum.bytes += copies.bytes;
+        sum.count += copies.count;
+      }
+      if (sum.count == 0) continue;
+      table.AddRow(
+          {PrintableName(category.name),
+           std::string(CopyDirectionName(static_cast<CopyDirection>(d))),
+           Bytes(sum.bytes), ExactCount(sum.count)});
+    }
+  }
+  return table.empty() ? "  none\n" : table.ToString();
+}
+
 std::string EventTableText(const UsageSnapshot& snapshot) {
   std::string out;
   for (size_t e = 0; e < kNumUsageEvents; ++e) {
@@ -140,10 +160,29 @@ void WriteAmount(const UsageAmount& amount, JsonWriter& json) {
   json.BeginObject();
   json.Field("current_bytes", amount.current_bytes);
   json.Field("peak_bytes", amount.peak_bytes);
+  json.Field("peak_since_mark_bytes", amount.marked_peak_bytes);
   json.Field("total_bytes", amount.total_bytes);
   json.Field("current_count", amount.current_count);
   json.Field("total_count", amount.total_count);
   json.EndObject();
+}
+
+void WriteCopies(const CopyUsages& usages, JsonWriter& json) {
+  json.BeginArray();
+  for (size_t d = 0; d < kNumCopyDirections; ++d) {
+    for (size_t p = 0; p < kNumCopyPaths; ++p) {
+      const CopyUsage& copies = usages[d][p];
+      if (copies.count == 0) continue;
+      json.BeginObject();
+      json.Field("direction", CopyDirectionName(static_cast<CopyDirection>(d)));
+      json.Field("path", CopyPathName(static_cast<CopyPath>(p)));
+      json.Field("bytes", copies.bytes);
+      json.Field("count", copies.count);
+      json.Field("wait_ns", copies.wait_ns);
+      json.EndObject();
+    }
+  }
+  json.EndArray();
 }
 
 void WriteCategory(const CategoryUsage& category, JsonWriter& json) {
@@ -159,25 +198,11 @@ void WriteCategory(const CategoryUsage& category, JsonWriter& json) {
     WriteAmount(category.by_kind[kind], json);
   }
   json.EndObject();
+  json.Field("soft_limit_bytes", category.soft_limit_bytes);
+  json.Field("hard_limit_bytes", category.hard_limit_bytes);
+  json.Key("copies");
+  WriteCopies(category.copies, json);
   json.EndObject();
-}
-
-void WriteCopies(const UsageSnapshot& snapshot, JsonWriter& json) {
-  json.BeginArray();
-  for (size_t d = 0; d < kNumCopyDirections; ++d) {
-    for (size_t p = 0; p < kNumCopyPaths; ++p) {
-      const CopyUsage& copies = snapshot.copies[d][p];
-      if (copies.count == 0) continue;
-      json.BeginObject();
-      json.Field("direction", CopyDirectionName(static_cast<CopyDirection>(d)));
-      json.Field("path", CopyPathName(static_cast<CopyPath>(p)));
-      json.Field("bytes", copies.bytes);
-      json.Field("count", copies.count);
-      json.Field("wait_ns", copies.wait_ns);
-      json.EndObject();
-    }
-  }
-  json.EndArray();
 }
 
 }  // namespace
@@ -212,6 +237,7 @@ std::string FormatUsageText(const UsageSnapshot& snapshot) {
                                        : Bytes(snapshot.pinned_limit_bytes),
       "\n\nBy category:\n", CategoryTableText(snapshot), "\nBy kind:\n",
       KindTableText(snapshot), "\nCopies:\n", CopyTableText(snapshot),
+      "\nCopies by category:\n", CategoryCopyTableText(snapshot),
       "\nFallbacks:\n", EventTableText(snapshot));
 }
 
@@ -223,6 +249,7 @@ void WriteUsageJson(const UsageSnapshot& snapshot, JsonWriter& json) {
   json.BeginObject();
   json.Field("current_bytes", snapshot.pinned_bytes);
   json.Field("peak_bytes", snapshot.pinned_peak_bytes);
+  json.Field("peak_since_mark_bytes", snapshot.pinned_marked_peak_bytes);
   json.Field("limit_bytes", snapshot.pinned_limit_bytes);
   json.EndObject();
   json.Key("all");
@@ -241,7 +268,7 @@ void WriteUsageJson(const UsageSnapshot& snapshot, JsonWriter& json) {
   }
   json.EndArray();
   json.Key("copies");
-  WriteCopies(snapshot, json);
+  WriteCopies(snapshot.copies, json);
   json.Key("events");
   json.BeginObject();
   for (size_t e = 0; e < kNumUsageEvents; ++e) {

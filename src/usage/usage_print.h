@@ -27,14 +27,18 @@ std::string FormatUsageText(const UsageSnapshot& snapshot);
 
 // One JSON object; everything, zeros included:
 //   {"schema": "pinring.usage", "version": 1,
-//    "pinned": {"current_bytes", "peak_bytes", "limit_bytes"},
+//    "pinned": {"current_bytes", "peak_bytes", "limit_bytes",
+//               "peak_since_mark_bytes"},
 //    "all": AMOUNT, "kinds": {KIND: AMOUNT},
-//    "categories": [{"name", "all": AMOUNT, "kinds": {KIND: AMOUNT}}],
+//    "categories": [{"name", "all": AMOUNT, "kinds": {KIND: AMOUNT},
+//                    "soft_limit_bytes", "hard_limit_bytes", "copies": [...]}],
 //    "copies": [{"direction", "path", "bytes", "count", "wait_ns"}],
 //    "events": {EVENT: count}}
-// AMOUNT: {"current_bytes", "peak_bytes", "total_bytes", "current_count",
-// "total_count"}. A category's "kinds" has only those that it ever used, and
-// "copies" only those that happened. A limit of 0 bytes says that none is set.
+// AMOUNT: {"current_bytes", "peak_bytes", "peak_since_mark_bytes",
+// "total_bytes", "current_count", "total_count"}. A category's "kinds" has only
+// those that it ever used, and "copies" only those that happened.
+// schemas/usage.schema.json says it all. A limit of 0 bytes says that none is
+// set.
 std::string FormatUsageJson(const UsageSnapshot& snapshot);
 
 // The same object, as the next value of a larger document.

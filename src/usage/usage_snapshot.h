@@ -13,18 +13,11 @@ namespace pinring {
 
 struct UsageAmount {
   uint64_t current_bytes = 0;
-  uint64_t peak_bytes = 0;   // Largest current_bytes there ever was.
-  uint64_t total_bytes = 0;  // Of all allocations ever.
+  uint64_t peak_bytes = 0;         // Largest current_bytes there ever was.
+  uint64_t marked_peak_bytes = 0;  // The same since UsageLedger::Mark.
+  uint64_t total_bytes = 0;        // Of all allocations ever.
   uint64_t current_count = 0;
   uint64_t total_count = 0;
-};
-
-struct CategoryUsage {
-  std::string name;
-  std::array<UsageAmount, kNumUsageKinds> by_kind;
-  // Over all kinds. Its peak is the category's own peak, which may be less
-  // than the sum of the kinds' peaks: those may have been at different times.
-  UsageAmount all;
 };
 
 struct CopyUsage {
@@ -32,10 +25,24 @@ struct CopyUsage {
   uint64_t count = 0;
   uint64_t wait_ns = 0;  // Spent waiting for slots.
 };
+using CopyUsages =
+    std::array<std::array<CopyUsage, kNumCopyPaths>, kNumCopyDirections>;
+
+struct CategoryUsage {
+  std::string name;
+  std::array<UsageAmount, kNumUsageKinds> by_kind;
+  // Over all kinds. Its peak is the category's own peak, which may be less
+  // than the sum of the kinds' peaks: those may have been at different times.
+  UsageAmount all;
+  CopyUsages copies;
+  uint64_t soft_limit_bytes = 0;  // 0 says that there is none.
+  uint64_t hard_limit_bytes = 0;
+};
 
 // Taken while the program runs, each figure is one that was true at some
-// moment of the call, and the current and total figures of `kinds` and `all`
-// are the sums of the categories shown. At rest all figures agree exactly.
+// moment of the call, and the current and total figures of `kinds` and `all`,
+// and `copies`, are the sums of the categories shown. At rest all figures agree
+// exactly.
 struct UsageSnapshot {
   std::vector<CategoryUsage> categories;  // At the index of the category's id.
   std::array<UsageAmount, kNumUsageKinds> kinds;  // Over all categories.
@@ -45,10 +52,11 @@ struct UsageSnapshot {
   // blocks. The peak is that of one instant.
   uint64_t pinned_bytes = 0;
   uint64_t pinned_peak_bytes = 0;
+  uint64_t pinned_marked_peak_bytes = 0;
   // Filled by whoever holds the budget; 0 says that there is no limit.
   uint64_t pinned_limit_bytes = 0;
 
-  std::array<std::array<CopyUsage, kNumCopyPaths>, kNumCopyDirections> copies;
+  CopyUsages copies;
   std::array<uint64_t, kNumUsageEvents> events{};
 
   const UsageAmount& kind(UsageKind k) const {

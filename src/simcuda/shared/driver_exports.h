@@ -18,6 +18,9 @@
         (char* name, int bytes, CUdevice device), (name, bytes, device))       \
   PLAIN(Driver, DeviceTotalMem, "cuDeviceTotalMem", 3020, cuDeviceTotalMem_v2, \
         (size_t * bytes, CUdevice device), (bytes, device))                    \
+  PLAIN(Driver, DeviceGetLuid, "cuDeviceGetLuid", 10000, cuDeviceGetLuid,      \
+        (char* luid, unsigned* node_mask, CUdevice device),                    \
+        (luid, node_mask, device))                                             \
   PLAIN(Driver, DeviceGetAttribute, "cuDeviceGetAttribute", 2000,              \
         cuDeviceGetAttribute,                                                  \
         (int* value, CUdevice_attribute attribute, CUdevice device),           \
