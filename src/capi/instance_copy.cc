@@ -567,8 +567,8 @@ absl::Status Instance::CopyPeerNatively(const Copy& copy, const Peers& peers) {
   auto status = CallDriver("a copy between devices",
                            [&] { return CallCopyPeer(copy, peers); });
   if (status.ok()) {
-    ledger_.Copied(CopyDirection::kDeviceToDevice, CopyPath::kPassed,
-                   copy.bytes);
+    ledger_.Copied(CopyCategory(nullptr), CopyDirection::kDeviceToDevice,
+                   CopyPath::kPassed, copy.bytes);
   }
   return status;
 }
