@@ -256,6 +256,7 @@ class Instance {
   bool Records(CUstream stream);
   absl::StatusOr<std::optional<uint64_t>> CaptureId(CUstream stream);
   absl::Status PromoteNodes(CUgraph graph, bool counted);
+  bool OwnsUnpinned(const void* address) const;
   bool PromoteFor(Block& block, CopyOutcome outcome);
   // What the driver knows about an address; pageable where it knows nothing.
   enum class Memory : uint8_t { kPageable, kDevice, kOther };

@@ -90,11 +90,8 @@ absl::Status Instance::GraphInstantiate(CUgraphExec* executable, CUgraph graph,
   Engine::StagedGraph made;
   const auto outcome = engine_.InstantiateGraph(
       graph, flags,
-      [this](const void* address) {
-        const BlockUse block = memory_.UseStaged(address);
-        return block && !block->promoted();
-      },
-      executable, &made);
+      [this](const void* address) { return OwnsUnpinned(address); }, executable,
+      &made);
   if (!outcome.ok()) return outcome.status();
   if (*outcome == GraphOutcome::kRefused) {
     if (options_.promote) {
@@ -130,6 +127,13 @@ absl::Status Instance::GraphInstantiate(CUgraphExec* executable, CUgraph graph,
   return absl::OkStatus();
 }
 
+// A block of another instance is that one's to pin, account for and free.
+bool Instance::OwnsUnpinned(const void* address) const {
+  const BlockUse block = memory_.UseStaged(address);
+  return block && !block->promoted() &&
+         HostMemory::InstanceOf(memory_.map(), address) == this;
+}
+
 absl::Status Instance::GraphPromote(CUgraph graph) {
   if (auto status = CheckProcess(); !status.ok()) return status;
   if (auto status = contexts_.EnsureCurrent(); !status.ok()) return status;
@@ -144,8 +148,7 @@ absl::Status Instance::PromoteNodes(CUgraph graph, bool counted) {
   if (!recorded_.load(std::memory_order_relaxed)) return absl::OkStatus();
   std::vector<StagedNode> nodes;
   const auto staged = [this](const void* address) {
-    const BlockUse block = memory_.UseStaged(address);
-    return block && !block->promoted();
+    return OwnsUnpinned(address);
   };
   if (auto status = FindStagedNodes(driver_, graph, staged, &nodes);
       !status.ok()) {
@@ -155,7 +158,7 @@ absl::Status Instance::PromoteNodes(CUgraph graph, bool counted) {
   for (const StagedNode& node : nodes) {
     for (const void* address : {node.src, node.dst}) {
       const BlockUse block = memory_.UseStaged(address);
-      if (!block || block->promoted()) continue;
+      if (!block || !OwnsUnpinned(address)) continue;
       if (auto status = memory_.Promote(*block); !status.ok()) return status;
       if (!counted) continue;
       CountAndSay(
