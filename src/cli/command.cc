@@ -67,7 +67,7 @@ int Demo(const Flags& flags) {
 }
 
 constexpr FlagSpec kDoctorFlags[] = {
-    {"json", nullptr, "one JSON object (schemas/doctor.schema.json)"},
+    {"json", nullptr, "one JSON object (src/usage/schemas/doctor.schema.json)"},
     {"probe", nullptr, "pin some memory, bounded, and see what meters show"},
     {"probe-bytes", "BYTES", "how much --probe pins at most (default: 512MiB)"},
     {"simulate", nullptr,
@@ -139,7 +139,7 @@ int Run(absl::Span<const std::string> arguments) {
 
 constexpr FlagSpec kTopFlags[] = {
     {"once", nullptr, "look once and end; with --interval, twice, for rates"},
-    {"json", nullptr, "JSON objects, a line each (schemas/top.schema.json)"},
+    {"json", nullptr, "JSON objects, a line each (src/usage/schemas/top.schema.json)"},
     {"interval", "MS", "milliseconds between two looks (default: 1000)"},
 };
 

@@ -15,7 +15,7 @@
 
 namespace pinring::cli {
 
-// The version of the JSON form, schemas/doctor.schema.json. It rises when a key
+// The version of the JSON form, src/usage/schemas/doctor.schema.json. It rises when a key
 // changes its meaning or goes, not when one is added.
 inline constexpr uint64_t kDoctorJsonVersion = 1;
 
@@ -99,7 +99,7 @@ struct DoctorReport {
 };
 
 std::string FormatDoctorText(const DoctorReport& report);
-// One JSON object, as schemas/doctor.schema.json describes it.
+// One JSON object, as src/usage/schemas/doctor.schema.json describes it.
 std::string FormatDoctorJson(const DoctorReport& report);
 
 }  // namespace pinring::cli

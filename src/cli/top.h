@@ -12,7 +12,7 @@
 
 namespace pinring::cli {
 
-// The version of the JSON form, schemas/top.schema.json.
+// The version of the JSON form, src/usage/schemas/top.schema.json.
 inline constexpr uint64_t kTopJsonVersion = 1;
 
 struct TopOptions {

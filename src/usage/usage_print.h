@@ -37,7 +37,7 @@ std::string FormatUsageText(const UsageSnapshot& snapshot);
 // AMOUNT: {"current_bytes", "peak_bytes", "peak_since_mark_bytes",
 // "total_bytes", "current_count", "total_count"}. A category's "kinds" has only
 // those that it ever used, and "copies" only those that happened.
-// schemas/usage.schema.json says it all. A limit of 0 bytes says that none is
+// src/usage/schemas/usage.schema.json says it all. A limit of 0 bytes says that none is
 // set.
 std::string FormatUsageJson(const UsageSnapshot& snapshot);
 
