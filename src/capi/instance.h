@@ -252,6 +252,7 @@ class Instance {
   absl::Status CopySlowly(const Copy& copy, Direction direction);
   // Waits until an operation that is enqueued on the stream now would begin.
   absl::Status RefuseCapture(CUstream stream);
+  absl::StatusOr<bool> IsCapturing(CUstream stream);
   // Whether the stream is in a capture that began here.
   bool Records(CUstream stream);
   absl::StatusOr<std::optional<uint64_t>> CaptureId(CUstream stream);

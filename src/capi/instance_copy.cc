@@ -299,8 +299,19 @@ absl::Status Instance::MemcpyPeer(const Copy& asked, const Peers& peers) {
       return CopyPeerNatively(copy, peers);
     }
   }
+  const auto capturing = IsCapturing(copy.stream);
+  if (!capturing.ok()) return capturing.status();
+  if (*capturing) {
+    // Natively such a copy cannot be captured, or is a node of the graph: the
+    // driver says which.
+    if (auto status = PromoteOnUse(const_cast<void*>(block_address),
+                                   "a captured copy between devices");
+        !status.ok()) {
+      return status;
+    }
+    return CopyPeerNatively(copy, peers);
+  }
   if (copy.wait) {
-    if (auto status = RefuseCapture(copy.stream); !status.ok()) return status;
     const RelaxedCapture relaxed(driver_);
     for (CUcontext peer : {peers.dst, peers.src}) {
       auto status = contexts_.OrderAfter(peer, copy.stream);
@@ -329,18 +340,26 @@ absl::StatusOr<Instance::ArrayFacts> Instance::DescribeArray(CUarray array) {
 // A copy that is over when the call returns is no part of a graph. Asked before
 // anything is done, since waiting for the stream would end its capture.
 absl::Status Instance::RefuseCapture(CUstream stream) {
-  if (IsLegacyStream(stream)) return absl::OkStatus();
+  const auto capturing = IsCapturing(stream);
+  if (!capturing.ok()) return capturing.status();
+  if (!*capturing) return absl::OkStatus();
+  return CudaStatus(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                    "a copy that accesses host memory during the call cannot "
+                    "be captured; let it be accessed in stream order");
+}
+
+// The legacy stream never is, and may not be asked.
+absl::StatusOr<bool> Instance::IsCapturing(CUstream stream) {
+  if (IsLegacyStream(stream)) return false;
   if (auto status = CheckProcess(); !status.ok()) return status;
   CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
-  auto status = CallDriver("cuStreamIsCapturing", [&] {
-    return driver_.StreamIsCapturing(stream, &capturing);
-  });
-  if (status.ok() && capturing != CU_STREAM_CAPTURE_STATUS_NONE) {
-    return CudaStatus(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-                      "a copy that accesses host memory during the call cannot "
-                      "be captured; let it be accessed in stream order");
+  if (auto status = CallDriver(
+          "cuStreamIsCapturing",
+          [&] { return driver_.StreamIsCapturing(stream, &capturing); });
+      !status.ok()) {
+    return status;
   }
-  return status;
+  return capturing != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 absl::StatusOr<Instance::Memory> Instance::Classify(const void* pointer) {

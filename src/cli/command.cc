@@ -139,7 +139,8 @@ int Run(absl::Span<const std::string> arguments) {
 
 constexpr FlagSpec kTopFlags[] = {
     {"once", nullptr, "look once and end; with --interval, twice, for rates"},
-    {"json", nullptr, "JSON objects, a line each (src/usage/schemas/top.schema.json)"},
+    {"json", nullptr,
+     "JSON objects, a line each (src/usage/schemas/top.schema.json)"},
     {"interval", "MS", "milliseconds between two looks (default: 1000)"},
 };
 

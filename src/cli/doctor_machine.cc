@@ -191,14 +191,15 @@ std::vector<Meter> DoctorMachine::ReadMeters(int ordinal) const {
     return meters;
   }
   const auto bus_id = BusIdOf(ordinal);
-  absl::StatusOr<MeterReading> nvml = nvml_.status();
-  if (nvml_.ok() && bus_id.ok()) {
-    const auto memory = nvml_->MemoryOf(*bus_id);
-    nvml = memory.ok() ? absl::StatusOr<MeterReading>(MeterReading{
-                             memory->used_bytes, memory->total_bytes})
-                       : memory.status();
-  } else if (nvml_.ok()) {
+  absl::StatusOr<MeterReading> nvml = MeterReading{};
+  if (!nvml_.ok()) {
+    nvml = nvml_.status();
+  } else if (!bus_id.ok()) {
     nvml = bus_id.status();
+  } else if (const auto memory = nvml_->MemoryOf(*bus_id); memory.ok()) {
+    nvml = MeterReading{memory->used_bytes, memory->total_bytes};
+  } else {
+    nvml = memory.status();
   }
   meters.push_back({"nvml", "NVML (nvidia-smi)", "device", nvml});
   AddSystemMeters(ordinal, meters);

@@ -38,9 +38,6 @@ constexpr uint64_t kProbeNanos = 2'000'000;
 // up takes a good part of that time.
 constexpr uint64_t kSpinNanos = 500'000;
 constexpr uint64_t kPollSleepMicros = 50;
-// And ever longer where nothing happens for that long.
-constexpr uint64_t kPatientNanos = 20'000'000;
-constexpr uint64_t kPatientSleepMicros = 150;
 // Copies of this size keep many movers busy, and of that size also those that
 // only fill.
 constexpr uint64_t kManyMoversBytes = uint64_t{1} << 20;
@@ -1221,8 +1218,7 @@ bool Engine::PollForMove(Move* move) {
                watch.Changed();
       });
     } else {
-      os::SleepMicros(now - since < kPatientNanos ? kPollSleepMicros
-                                                  : kPatientSleepMicros);
+      os::SleepMicros(kPollSleepMicros);
     }
     const bool fill = expect_fill_.exchange(false, std::memory_order_relaxed);
     if (expect_many_.exchange(false, std::memory_order_relaxed) || fill)

@@ -229,6 +229,7 @@ class Model {
   CUresult CheckUnsafe();
   CUresult CheckImplicit(const Target& target);
   CUresult CheckNotCapturing(const Target& target);
+  CUresult CheckPeerCapture(CUstream stream);
   bool HasImplicitCapture(const Context& context) const;
   void DropCaptures(Context& context);
   void EndCaptureOf(const std::shared_ptr<Capture>& capture);

@@ -216,11 +216,21 @@ CUresult Model::MemcpyPeer(CUdeviceptr dst, CUcontext dst_context,
   return Copy("cuMemcpyPeer", Linear(dst, src, bytes, true, true));
 }
 
+// As an H200 answers to cuMemcpyPeerAsync. That boxes are answered the same,
+// and that the capture is void then, was not measured.
+CUresult Model::CheckPeerCapture(CUstream stream) {
+  Target target;
+  PINRING_SIMCUDA_TRY(Resolve(stream, &target));
+  return target.stream->capture == nullptr ? CUDA_SUCCESS
+                                           : CheckNotCapturing(target);
+}
+
 CUresult Model::MemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_context,
                                 CUdeviceptr src, CUcontext src_context,
                                 size_t bytes, CUstream stream) {
   PINRING_SIMCUDA_TRY(CheckHandle(dst_context));
   PINRING_SIMCUDA_TRY(CheckHandle(src_context));
+  PINRING_SIMCUDA_TRY(CheckPeerCapture(stream));
   return CopyAsync("cuMemcpyPeerAsync", Linear(dst, src, bytes, true, true),
                    stream);
 }

@@ -196,6 +196,7 @@ CUresult Model::Memcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* copy,
                                   CUstream stream) {
   CopyRequest request;
   PINRING_SIMCUDA_TRY(MakeRequest(copy, &request));
+  PINRING_SIMCUDA_TRY(CheckPeerCapture(stream));
   return CopyAsync("cuMemcpy3DPeerAsync", request, stream);
 }
 

@@ -338,35 +338,25 @@ void CapturedShapes(Run& run) {
   run.Right("guards", source.Intact() && target.Intact());
 }
 
-// Copies that say they are between devices, and copies of arrays.
-void CapturedPeersAndArrays(Run& run) {
+// Copies between an array and a block.
+void CapturedArrays(Run& run) {
   const size_t width = 4 * run.Between(1, 100), rows = run.Between(1, 200);
   const size_t pitch = width + run.Between(0, 20);
   Guarded source(run, pitch * rows), target(run, pitch * rows);
-  Device device(pitch * rows), other(pitch * rows);
   const cudaChannelFormatDesc channels =
       cudaCreateChannelDesc(32, 0, 0, 0, cudaChannelFormatKindUnsigned);
   cudaArray_t array = nullptr;
   CHECK_OK(cudaMallocArray(&array, &channels, width / 4, rows));
-  CHECK_OK(cudaMemset(other.get(), 0x31, pitch * rows));
-  CHECK_OK(cudaDeviceSynchronize());
   {
     Stream stream;
     run.Fill(target.get(), target.bytes());
     Graph graph;
     CHECK_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-    run.Code("peer up", cudaMemcpyPeerAsync(device.get(), 0, source.get(), 0,
-                                            pitch * rows, stream));
     run.Code("to the array",
              cudaMemcpy2DToArrayAsync(array, 0, 0, source.get(), pitch, width,
                                       rows, cudaMemcpyHostToDevice, stream));
-    cudaMemcpy3DPeerParms box = {};
-    box.srcPtr = {device.get(), pitch, pitch, rows};
-    box.dstPtr = {target.get(), pitch, pitch, rows};
-    box.extent = {width / 2, rows, 1};
-    run.Code("peer box down", cudaMemcpy3DPeerAsync(&box, stream));
     run.Code("from the array",
-             cudaMemcpy2DFromArrayAsync(target.get() + width / 2, pitch, array,
+             cudaMemcpy2DFromArrayAsync(target.get(), pitch, array,
                                         width / 8 * 4, 0, width / 8 * 4, rows,
                                         cudaMemcpyDeviceToHost, stream));
     run.Code("end", cudaStreamEndCapture(stream, graph.out()));
@@ -376,12 +366,38 @@ void CapturedPeersAndArrays(Run& run) {
       run.Code("launch", cudaGraphLaunch(exec.get(), stream));
       run.Code("sync", cudaStreamSynchronize(stream));
       run.Digest("target", target.get(), target.bytes());
-      run.Digest("device", Contents(device.get(), pitch * rows).data(),
-                 pitch * rows);
     }
   }
   run.Code("free", cudaFreeArray(array));
   run.Right("guards", source.Intact() && target.Intact());
+}
+
+// Copies between devices in a capture, as far as there is such a thing.
+void CapturedPeers(Run& run) {
+  const size_t bytes = 4 * run.Between(1, 100'000);
+  Guarded source(run, bytes);
+  Device device(bytes);
+  CHECK_OK(cudaMemset(device.get(), 0x31, bytes));
+  CHECK_OK(cudaDeviceSynchronize());
+  for (const bool box : {false, true}) {
+    Stream stream;
+    cudaGraph_t graph = nullptr;
+    CHECK_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    if (box) {
+      cudaMemcpy3DPeerParms parameters = {};
+      parameters.srcPtr = {source.get(), bytes, bytes, 1};
+      parameters.dstPtr = {device.get(), bytes, bytes, 1};
+      parameters.extent = {bytes, 1, 1};
+      run.Code("box", cudaMemcpy3DPeerAsync(&parameters, stream));
+    } else {
+      run.Code("copy", cudaMemcpyPeerAsync(device.get(), 0, source.get(), 0,
+                                           bytes, stream));
+    }
+    run.Code("end", cudaStreamEndCapture(stream, &graph));
+    if (graph != nullptr) run.Code("destroy", cudaGraphDestroy(graph));
+    run.Digest("device", Contents(device.get(), bytes).data(), bytes);
+  }
+  run.Right("guards", source.Intact());
 }
 
 // A host function of the graph writes what its next copy reads, and looks at
@@ -514,7 +530,8 @@ std::vector<Scenario> GraphScenarios() {
       {"19", "fork_and_join", ForkAndJoin, 30},
       {"19", "calls_during_a_capture", CallsDuringACapture, 100},
       {"19", "captured_shapes", CapturedShapes, 30},
-      {"19", "captured_peers_and_arrays", CapturedPeersAndArrays, 30},
+      {"19", "captured_arrays", CapturedArrays, 20},
+      {"19", "captured_peers", CapturedPeers, 20},
       {"19", "host_functions_between", HostFunctionsBetween, 30},
       {"19", "destroyed_while_queued", DestroyedWhileQueued, 30},
       {"19", "by_hand", ByHand, 10}};
