@@ -33,17 +33,14 @@ constexpr size_t kSmallDrainBytes = size_t{64} << 10;
 // for a sticky error that often.
 constexpr uint64_t kLookNanos = 50'000;
 constexpr uint64_t kProbeNanos = 2'000'000;
-// A mover that finds nothing to do while a transfer is outstanding spins that
-// long before it sleeps: longer than a large chunk is under DMA, since waking
-// up takes a good part of that time.
+// The mover that polls spins that long before it sleeps between its looks:
+// longer than a large chunk is under DMA.
 constexpr uint64_t kSpinNanos = 500'000;
 constexpr uint64_t kPollSleepMicros = 50;
 // Copies of this size keep many movers busy, and of that size also those that
 // only fill.
 constexpr uint64_t kManyMoversBytes = uint64_t{1} << 20;
 constexpr uint64_t kFillersBytes = uint64_t{4} << 20;
-// More than so many are woken all at once.
-constexpr uint64_t kManyMovers = 6;
 // So long after the last piece of such a copy the movers stay awake for the
 // next one.
 constexpr uint64_t kLingerNanos = 200'000;
@@ -125,8 +122,8 @@ Engine::~Engine() {
     movers_->Stop([this] {
       const BriefLock lock(mutex_);
       published_.SignalAll();
-      WakeFollowers(Core::Work::kAll);
-      WakeFollowers(Core::Work::kFill);
+      poll_turn_.Wake(Core::Work::kAll);
+      poll_turn_.Wake(Core::Work::kFill);
     });
   }
   const bool idle = outstanding() == 0 && graph_copies() == 0;
@@ -701,8 +698,8 @@ absl::StatusOr<Core::Published> Engine::Publish(const StreamKey& key,
     // their sleep it is faster from here than one after the other.
     const bool all = bytes >= kManyMoversBytes &&
                      (wanted.idle || wanted.may_be_idle || waits);
-    wake = all && nothing_outstanding_.load(std::memory_order_relaxed);
-    nothing_outstanding_.store(false, std::memory_order_relaxed);
+    wake = all && poll_turn_.quiet();
+    poll_turn_.SetQuiet(false);
     if (all && !wake) {
       (fillers ? expect_fill_ : expect_many_)
           .store(true, std::memory_order_relaxed);
@@ -710,8 +707,8 @@ absl::StatusOr<Core::Published> Engine::Publish(const StreamKey& key,
     SignalPublished();
   }
   if (wake) {
-    WakeFollowers(Core::Work::kAll);
-    if (fillers) WakeFollowers(Core::Work::kFill);
+    poll_turn_.Wake(Core::Work::kAll);
+    if (fillers) poll_turn_.Wake(Core::Work::kFill);
   }
   return published;
 }
@@ -1090,16 +1087,6 @@ void Engine::SignalPublished() {
   published_.Signal();
 }
 
-void Engine::WakeFollowers(Core::Work work, uint64_t movers) {
-  std::atomic<uint32_t>& epoch = EpochOf(work);
-  epoch.fetch_add(1, std::memory_order_release);
-  if (movers > kManyMovers) {
-    epoch.notify_all();
-    return;
-  }
-  for (uint64_t i = 0; i < movers; ++i) epoch.notify_one();
-}
-
 // Finishes *move, if there is one, and takes the next in the same turn.
 bool Engine::TakeMove(Core::Work work, Move* move) {
   const uint64_t now = os::MonotonicNanos();
@@ -1116,21 +1103,18 @@ bool Engine::TakeMove(Core::Work work, Move* move) {
 }
 
 void Engine::MoverBody() {
-  bool polls = false;
-  while (!movers_->stopping()) {
+  const auto stopping = [this] { return movers_->stopping(); };
+  while (!stopping()) {
     Move move;
-    if (!polls && TakeMove(Core::Work::kAll, &move)) {
+    if (TakeMove(Core::Work::kAll, &move)) {
       MakeMoves(Core::Work::kAll, &move);
       continue;
     }
-    if (!polls) polls = FollowPoller(Core::Work::kAll);
-    if (!polls) continue;
+    if (!poll_turn_.Await(Core::Work::kAll, stopping)) continue;
     const bool taken = PollForMove(&move);
-    polls = false;
-    polling_.store(false, std::memory_order_release);
+    poll_turn_.Give();
     if (taken) MakeFirstMove(&move);
   }
-  if (polls) polling_.store(false, std::memory_order_release);
 }
 
 // Waking a mover takes as long as moving a small piece.
@@ -1156,19 +1140,20 @@ void Engine::WakeForMore(uint64_t bytes) {
     more = core_->CanTake(Core::Work::kAll);
     fill = more && bytes >= kFillersBytes && core_->CanTake(Core::Work::kFill);
   }
-  if (more) WakeFollowers(Core::Work::kAll, bytes / kBytesPerMover);
-  if (fill) WakeFollowers(Core::Work::kFill);
+  if (more) poll_turn_.Wake(Core::Work::kAll, bytes / kBytesPerMover);
+  if (fill) poll_turn_.Wake(Core::Work::kFill);
 }
 
 // A mover beyond those that drain: more of them would only take time from the
 // others and from the driver's thread.
 void Engine::FillerBody() {
-  while (!movers_->stopping()) {
+  const auto stopping = [this] { return movers_->stopping(); };
+  while (!stopping()) {
     Move move;
     if (TakeMove(Core::Work::kFill, &move)) {
       MakeMoves(Core::Work::kFill, &move);
     } else {
-      (void)FollowPoller(Core::Work::kFill);
+      (void)poll_turn_.Await(Core::Work::kFill, stopping);
     }
   }
 }
@@ -1222,8 +1207,8 @@ bool Engine::PollForMove(Move* move) {
     }
     const bool fill = expect_fill_.exchange(false, std::memory_order_relaxed);
     if (expect_many_.exchange(false, std::memory_order_relaxed) || fill)
-      WakeFollowers(Core::Work::kAll);
-    if (fill) WakeFollowers(Core::Work::kFill);
+      poll_turn_.Wake(Core::Work::kAll);
+    if (fill) poll_turn_.Wake(Core::Work::kFill);
   }
   return false;
 }
@@ -1237,39 +1222,15 @@ bool Engine::WaitForPublished() {
   while (!graphs && !movers_->stopping() &&
          (core_ == nullptr || core_->idle())) {
     graphs = core_ != nullptr && core_->graphs().copies() > 0;
-    nothing_outstanding_.store(true, std::memory_order_relaxed);
+    poll_turn_.SetQuiet(true);
     if (graphs) {
       timed_out = published_.WaitWithTimeout(&mutex_, kGraphLookInterval);
     } else {
       published_.Wait(&mutex_);
     }
-    nothing_outstanding_.store(false, std::memory_order_relaxed);
+    poll_turn_.SetQuiet(false);
   }
   return timed_out;
-}
-
-// The others spin for a while on a word that the polling one raises, then sleep
-// until it does. True for one that is to poll from now on: the polling one has
-// something to move.
-bool Engine::FollowPoller(Core::Work work) {
-  const std::atomic<uint32_t>& epoch = EpochOf(work);
-  const uint32_t seen = epoch.load(std::memory_order_acquire);
-  const bool may_poll = work == Core::Work::kAll;
-  const uint64_t since = os::MonotonicNanos();
-  while (os::MonotonicNanos() - since < kSpinNanos) {
-    // Only one tries, so that not all of them go for the lock.
-    if (may_poll && !polling_.load(std::memory_order_acquire) &&
-        !polling_.exchange(true, std::memory_order_acq_rel)) {
-      return true;
-    }
-    if (epoch.load(std::memory_order_acquire) != seen || movers_->stopping()) {
-      return false;
-    }
-    if (nothing_outstanding_.load(std::memory_order_relaxed)) break;
-    for (int i = 0; i < 32; ++i) os::CpuPause();
-  }
-  if (!movers_->stopping()) epoch.wait(seen, std::memory_order_acquire);
-  return false;
 }
 
 // --- Looking

@@ -43,6 +43,7 @@
 #include "src/engine/core.h"
 #include "src/engine/graph_nodes.h"
 #include "src/engine/parking.h"
+#include "src/engine/poll_turn.h"
 #include "src/ring/division.h"
 #include "src/ring/ring_memory.h"
 
@@ -312,15 +313,9 @@ class Engine {
   void FillerBody();
   bool PollForMove(Move* move);
   bool WaitForPublished();
-  bool FollowPoller(Core::Work work);
   void MakeFirstMove(Move* move);
   void WakeForMore(uint64_t bytes);
   void SignalPublished() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // At least so many of those that sleep.
-  void WakeFollowers(Core::Work work, uint64_t movers = UINT64_MAX);
-  std::atomic<uint32_t>& EpochOf(Core::Work work) {
-    return work == Core::Work::kFill ? fill_epoch_ : work_epoch_;
-  }
 
   const EngineOptions options_;
   const EngineSurroundings around_;
@@ -363,15 +358,9 @@ class Engine {
 
   // How often published_ was signalled, for a polling mover that is awake.
   std::atomic<uint32_t> publications_{0};
-  std::atomic<bool> polling_{false};  // one mover watches the flags
-  std::atomic<bool> nothing_outstanding_{
-      false};  // a hint: the polling one sleeps until something is
-  // Raised when the others should look: there is more to move than the polling
-  // one took, or soon will be. They wait for it without a lock, so that one
-  // call wakes them all at once.
-  std::atomic<uint32_t> work_epoch_{0};
-  std::atomic<uint32_t> fill_epoch_{0};  // for those that only fill
-  // The polling one is to raise them.
+  // The polling mover is quiet while nothing is outstanding.
+  PollTurn poll_turn_;
+  // The polling one is to wake the others.
   std::atomic<bool> expect_fill_{false};
   std::atomic<bool> expect_many_{false};
   std::atomic<uint64_t> last_move_nanos_{0};  // when a mover last took a piece

@@ -82,7 +82,8 @@ class Comparison {
         MayFail(program_, op, code)) {
       return;
     }
-    if (code != 0 && !op.faults.empty()) {
+    if (code != 0 && code != cudaErrorStreamCaptureUnsupported &&
+        !op.faults.empty()) {
       if (!Explained(op, code) && code != cudaErrorMemoryAllocation &&
           code != cudaErrorLaunchFailure && code != Result::kNotRun &&
           !(program_.configuration.limited && code == cudaErrorNotSupported) &&
