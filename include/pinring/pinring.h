@@ -620,8 +620,9 @@ PINRING_API cudaError_t pinringMarkUsage(void);
 PINRING_API cudaError_t pinringPrintUsage(void);
 
 enum pinringUsageFormat {
-  pinringUsageText = 0,       // the tables of pinringPrintUsage
-  pinringUsageJson = 1,       // one JSON object (src/usage/schemas/usage.schema.json)
+  pinringUsageText = 0,  // the tables of pinringPrintUsage
+  pinringUsageJson =
+      1,  // one JSON object (src/usage/schemas/usage.schema.json)
   pinringUsagePrometheus = 2  // Prometheus' text format, to be served as
                               // text/plain; version=0.0.4
 };

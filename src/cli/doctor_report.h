@@ -15,8 +15,8 @@
 
 namespace pinring::cli {
 
-// The version of the JSON form, src/usage/schemas/doctor.schema.json. It rises when a key
-// changes its meaning or goes, not when one is added.
+// The version of the JSON form, src/usage/schemas/doctor.schema.json. It rises
+// when a key changes its meaning or goes, not when one is added.
 inline constexpr uint64_t kDoctorJsonVersion = 1;
 
 struct Bytes {

@@ -168,7 +168,8 @@ void MoveStringBytes(void* dst, const void* src, size_t bytes) {
 
 PINRING_MOVER("cldemote")
 void DemoteLines(const char* at, size_t lines) {
-  for (; lines != 0; --lines, at += kLineBytes) _cldemote(const_cast<char*>(at));
+  for (; lines != 0; --lines, at += kLineBytes)
+    _cldemote(const_cast<char*>(at));
 }
 
 CpuFeatures DetectCpuFeatures() {

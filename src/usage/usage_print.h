@@ -37,8 +37,8 @@ std::string FormatUsageText(const UsageSnapshot& snapshot);
 // AMOUNT: {"current_bytes", "peak_bytes", "peak_since_mark_bytes",
 // "total_bytes", "current_count", "total_count"}. A category's "kinds" has only
 // those that it ever used, and "copies" only those that happened.
-// src/usage/schemas/usage.schema.json says it all. A limit of 0 bytes says that none is
-// set.
+// src/usage/schemas/usage.schema.json says it all. A limit of 0 bytes says that
+// none is set.
 std::string FormatUsageJson(const UsageSnapshot& snapshot);
 
 // The same object, as the next value of a larger document.
