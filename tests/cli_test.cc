@@ -15,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "gtest/gtest.h"
 #include "src/capi/options.h"
+#include "src/cli/bench.h"
 #include "src/cli/flags.h"
 #include "src/os/threads.h"
 
@@ -150,7 +151,8 @@ TEST(CliTest, TheDoctorRefusesWhatIsNoSize) {
 TEST(CliTest, HelpListsTheCommandsAndTheirFlags) {
   const Outcome outcome = Pinring("help");
   EXPECT_EQ(outcome.exit_status, 0);
-  for (const char* command : {"demo", "doctor", "options", "version", "help"}) {
+  for (const char* command : {"bench", "demo", "doctor", "options", "run",
+                              "top", "version", "help"}) {
     EXPECT_TRUE(absl::StrContains(outcome.out, command));
   }
   const Outcome demo = Pinring("help demo");
@@ -177,6 +179,10 @@ TEST(CliTest, WhatMakesNoSenseIsNamedOnStandardErrorAndExitsWith2) {
       {"demo --streams=1000", "--streams=1000"},
       {"demo --size=1MiB --size=2MiB", "twice"},
       {"options --json", "--json"},
+      {"bench --sizes=", "--sizes="},
+      {"bench --sizes=1MiB,fast", "fast"},
+      {"bench --sizes=1MiB,0", "\"0\""},
+      {"bench --rounds=0", "--rounds=0"},
       {"version 2", "unknown argument 2"},
   };
   for (const auto& [arguments, named] : kCases) {
@@ -205,6 +211,41 @@ TEST(CliTest, ABadVariableIsNamed) {
     EXPECT_TRUE(absl::StrContains(outcome.err, "PINRING_RING_BYTES=lots"))
         << outcome.err;
   }
+}
+
+TEST(CliTest, BenchComparesAndTimesNothingOnASimulatedDevice) {
+  const Outcome outcome = Pinring("bench --sizes=1,70001,8MiB");
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+  EXPECT_TRUE(absl::StartsWith(outcome.out, "Simulated device")) << outcome.out;
+  EXPECT_TRUE(absl::StrContains(outcome.out, "Right: 0 wrong bytes"));
+  EXPECT_FALSE(absl::StrContains(outcome.out, "GB/s")) << outcome.out;
+}
+
+TEST(CliTest, BenchSaysWhatItHasNoRoomFor) {
+  const Outcome outcome = Pinring("bench --sizes=4KiB,900TiB");
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_TRUE(absl::StrContains(outcome.err, "copies of 900.0 TiB"))
+      << outcome.err;
+}
+
+TEST(CliTest, BenchDrawsTheFastestOfASizeLongest) {
+  cli::Timing timing;
+  timing.bytes = 4096;
+  timing.paths = {{"pinned", "pinned", 1024, 0},
+                  {"staged_sync", "staged, synchronous", 2048, 4096}};
+  EXPECT_EQ(
+      cli::FormatBars({timing}, true),
+      absl::StrCat(
+          "Host to device (medians; the longest bar of a size is the "
+          "fastest)\n"
+          "   4.0 KiB  pinned                        1.0 us    4.0 GB/s  ",
+          std::string(32, '#'),
+          "\n            staged, synchronous           2.0 us    2.0 "
+          "GB/s  ",
+          std::string(16, '#'), "\n"));
+  const std::string out = cli::FormatBars({timing}, false);
+  EXPECT_FALSE(absl::StrContains(out, "pinned ")) << out;
+  EXPECT_TRUE(absl::StrContains(out, "   4.0 KiB  staged")) << out;
 }
 
 TEST(CliTest, DemoCopiesComparesAndShowsTheUsage) {

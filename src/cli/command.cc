@@ -7,9 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "include/pinring/pinring.h"
 #include "src/capi/options.h"
+#include "src/cli/bench.h"
 #include "src/cli/demo.h"
 #include "src/cli/doctor.h"
 #include "src/cli/doctor_probe.h"
@@ -34,6 +36,41 @@ int Misused(absl::string_view command, absl::string_view message) {
 // An earlier flush may have failed, too.
 int Written() {
   return std::fflush(stdout) == 0 && std::ferror(stdout) == 0 ? 0 : kFailed;
+}
+
+constexpr FlagSpec kBenchFlags[] = {
+    {"sizes", "LIST", "sizes of copies, as in 64KiB,1MiB (default: 9 sizes)"},
+    {"rounds", "N", "copies a median is of (default: by size)"},
+    {"without-pinned", nullptr, "pin nothing to compare with"},
+    {"json", nullptr, "one JSON object (src/usage/schemas/bench.schema.json)"},
+};
+
+int Bench(const Flags& flags) {
+  constexpr uint64_t kMostRounds = 100'000;
+  BenchOptions options;
+  options.json = flags.Has("json");
+  options.with_pinned = !flags.Has("without-pinned");
+  if (const auto sizes = flags.Get("sizes"); sizes.has_value()) {
+    for (const absl::string_view size : absl::StrSplit(*sizes, ',')) {
+      const auto bytes = ParseBytes(size);
+      if (!bytes.ok() || *bytes == 0) {
+        return Misused("bench", absl::StrCat("--sizes=", *sizes, ": \"", size,
+                                             "\" is not a size; write sizes as "
+                                             "in 64KiB,1MiB"));
+      }
+      options.sizes.push_back(*bytes);
+    }
+  }
+  if (const auto rounds = flags.Get("rounds"); rounds.has_value()) {
+    const auto count = ParseCount(*rounds);
+    if (!count.ok() || *count < 1 || *count > kMostRounds) {
+      return Misused("bench",
+                     absl::StrCat("--rounds=", *rounds,
+                                  ": write a number from 1 to ", kMostRounds));
+    }
+    options.rounds = static_cast<int>(*count);
+  }
+  return RunBench(options);
 }
 
 constexpr FlagSpec kDemoFlags[] = {
@@ -171,6 +208,8 @@ struct Command {
 };
 
 const Command kCommands[] = {
+    {"bench", "how fast copies are: pinned, pageable and staged, by size",
+     kBenchFlags, &Bench},
     {"demo", "copy to the device and back through the ring, and check it",
      kDemoFlags, &Demo},
     {"doctor", "what pinning costs here, and whether GPU memory is full",

@@ -17,9 +17,9 @@
 #include "src/capi/options.h"
 #include "src/cli/demo_copy.h"
 #include "src/cli/demo_device.h"
-#include "src/cli/demo_timing.h"
 #include "src/cli/pattern.h"
 #include "src/cli/progress.h"
+#include "src/cli/timing.h"
 #include "src/os/env.h"
 #include "src/os/system_info.h"
 #include "src/os/threads.h"
@@ -35,6 +35,7 @@ constexpr uint64_t kLeastDefaultBytes = 256 * kMiB;
 // What ring and pool may have beside them: flags, and what is mapped.
 constexpr uint64_t kLimitHeadroomBytes = 16 * kMiB;
 constexpr uint64_t kMostTimedBytes = 1 * kGiB;
+constexpr int kTimedRounds = 5;
 constexpr uint64_t kMostPieceBytes = 64 * kMiB;
 constexpr uint64_t kSimulatedDeviceBytesPerStream = 24 * kMiB;
 // Added to each piece, so that pieces start and end at odd addresses.
@@ -51,6 +52,8 @@ struct Report {
   uint64_t bytes_left = 0;  // accounted for after all was freed
   size_t hazards = 0;
   std::optional<Timing> timing;
+  double pinned_allocation_ms = 0;
+  double staged_allocation_ms = 0;
 
   bool ok() const {
     return wrong_bytes == 0 && bytes_left == 0 && hazards == 0 &&
@@ -73,7 +76,7 @@ class Demo {
   absl::Status OpenInstance();
   absl::StatusOr<void*> Allocate(const char* category);
   absl::Status CopyAndCompare(void* source, void* destination);
-  absl::Status Time(const void* source, void* destination);
+  absl::Status Time();
   void Say(absl::string_view text) {
     absl::FPrintF(out_, "%s\n", text);
     std::fflush(out_);
@@ -124,7 +127,7 @@ absl::Status Demo::Run() {
   if (!status.ok()) return status;
   report_.usage = instance_->Usage();
   if (!report_.simulated) {
-    status = Time(*source, *destination);
+    status = Time();
     if (!status.ok()) return status;
   }
   status.Update(instance_->FreeHost(*source));
@@ -157,7 +160,7 @@ absl::StatusOr<uint64_t> Demo::ChooseBytes() const {
   }
   if (report_.simulated) return kDefaultSimulatedBytes;
   if (!available.has_value()) return kLeastDefaultBytes;
-  const uint64_t spare = *available / 8 + 2 * kMostTimedBytes;
+  const uint64_t spare = *available / 8 + 3 * kMostTimedBytes;
   const uint64_t usable = *available - std::min(*available, spare);
   return std::clamp(usable / 2 / kMiB * kMiB, kLeastDefaultBytes,
                     kDefaultBytes);
@@ -231,21 +234,57 @@ absl::Status Demo::CopyAndCompare(void* source, void* destination) {
   return absl::OkStatus();
 }
 
-absl::Status Demo::Time(const void* source, void* destination) {
+absl::Status Demo::Time() {
   const uint64_t bytes = std::min(
       {report_.bytes, kMostTimedBytes, uint64_t{device_->free_bytes() / 2}});
-  auto timing =
-      TimePaths(*device_, *instance_, source, destination, bytes, &progress_);
+  const auto timer = PathTimer::Create(*device_, *instance_, bytes, true);
+  if (!timer.ok()) return timer.status();
+  progress_.Begin("timing", (*timer)->TimedBytes(bytes, kTimedRounds));
+  auto timing = (*timer)->Time(bytes, kTimedRounds, &progress_);
   if (!timing.ok()) return timing.status();
+  progress_.End();
   report_.wrong_bytes += timing->wrong_bytes;
   report_.timing = *std::move(timing);
+  report_.pinned_allocation_ms = (*timer)->pinned_allocation_ms();
+  report_.staged_allocation_ms = (*timer)->staged_allocation_ms();
   return absl::OkStatus();
+}
+
+std::string FormatTiming(const Report& report) {
+  const Timing& timing = *report.timing;
+  std::string out =
+      absl::StrFormat("Copies of %s, median of %d:\n  %-28s %15s %15s\n",
+                      HumanBytes(timing.bytes), timing.rounds, "",
+                      "host to device", "device to host");
+  for (const TimedPath& path : timing.paths) {
+    absl::StrAppendFormat(
+        &out, "  %-28s %10.1f GB/s %10.1f GB/s\n", path.title,
+        GigabytesPerSecond(timing.bytes, path.to_device_nanos),
+        GigabytesPerSecond(timing.bytes, path.to_host_nanos));
+  }
+  const TimedPath* const staged = timing.Find("staged_sync");
+  for (const char* const key : {"pinned", "pageable"}) {
+    const TimedPath* const other = timing.Find(key);
+    if (other == nullptr || staged == nullptr) continue;
+    absl::StrAppendFormat(&out, "  %-28s %10.2f x    %10.2f x\n",
+                          absl::StrCat("staged against ", key),
+                          other->to_device_nanos / staged->to_device_nanos,
+                          other->to_host_nanos / staged->to_host_nanos);
+  }
+  absl::StrAppendFormat(&out, "  allocating %s: staged %.2f ms",
+                        HumanBytes(timing.bytes), report.staged_allocation_ms);
+  if (report.pinned_allocation_ms > 0) {
+    absl::StrAppendFormat(&out, ", pinned %.1f ms",
+                          report.pinned_allocation_ms);
+  }
+  out += "\n";
+  return out;
 }
 
 void PrintReport(const Report& report, FILE* out) {
   absl::FPrintF(out, "\n%s\n", FormatUsageText(report.usage));
   if (report.timing.has_value()) {
-    absl::FPrintF(out, "%s\n", FormatTiming(*report.timing));
+    absl::FPrintF(out, "%s\n", FormatTiming(report));
   }
   absl::FPrintF(out,
                 "%s: %d wrong bytes of %s, in %d asynchronous and %d "
@@ -273,9 +312,9 @@ void WriteTimingJson(const Timing& timing, JsonWriter& json) {
     json.Key(path.key);
     json.BeginObject();
     json.Key("host_to_device_gb_per_s");
-    json.Number(path.to_device);
+    json.Number(GigabytesPerSecond(timing.bytes, path.to_device_nanos));
     json.Key("device_to_host_gb_per_s");
-    json.Number(path.to_host);
+    json.Number(GigabytesPerSecond(timing.bytes, path.to_host_nanos));
     json.EndObject();
   }
   json.EndObject();
