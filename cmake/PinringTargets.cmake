@@ -21,6 +21,10 @@ function(pinring_compile_settings target)
         -Wall -Wextra -Wshadow
         $<$<CXX_COMPILER_ID:Clang,AppleClang>:-Wthread-safety$<SEMICOLON>-Werror=thread-safety>
         $<$<BOOL:${PINRING_WERROR}>:-Werror>)
+    if(PINRING_SANITIZE)
+      # Instrumented code of the standard library confuses that analysis of g++: it warns of std::regex.
+      target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+    endif()
   endif()
 endfunction()
 

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "src/driver/nvtx.h"
 #include "src/driver/status.h"
 #include "src/engine/brief_lock.h"
 #include "src/engine/chunk_copy.h"
@@ -104,14 +105,15 @@ Engine::Engine(const EngineOptions& options,
                            ? options_.movers
                            : copy::DefaultMovers(os::UsableCpus());
     const int all_round = copy::MoversThatDrain(os::UsableCpus());
-    movers_ = std::make_unique<copy::WorkerPool>(movers,
-                                                 [this, all_round](int worker) {
-                                                   if (worker < all_round) {
-                                                     MoverBody();
-                                                   } else {
-                                                     FillerBody();
-                                                   }
-                                                 });
+    movers_ = std::make_unique<copy::WorkerPool>(
+        movers, [this, all_round](int worker) {
+          nvtx::NameThread(os::ThreadName());
+          if (worker < all_round) {
+            MoverBody();
+          } else {
+            FillerBody();
+          }
+        });
   }
 }
 
@@ -261,6 +263,7 @@ absl::StatusOr<std::unique_ptr<RingMemory>> Engine::MakeRing() {
     return ring.status();
   }
   if (movers_ != nullptr) {
+    nvtx::Attach();
     if (absl::Status status = movers_->EnsureStarted(); !status.ok()) {
       // Unpinning waits for the device, which cannot need this ring yet.
       if ((*ring)->Release(driver_).ok()) around_.release_ring(bytes);
@@ -389,6 +392,10 @@ absl::StatusOr<CopyResult> Engine::Copy(const CopyRequest& request) {
   if (!context.ok()) return context.status();
   const ContextScope scope(driver_, *context);
   if (!scope.status().ok()) return scope.status();
+  const nvtx::Range range(request.direction == Direction::kHostToDevice
+                              ? nvtx::Task::kCopyToDevice
+                              : nvtx::Task::kCopyToHost,
+                          request.shape.bytes());
   return CopyInContext(request);
 }
 
@@ -1065,6 +1072,11 @@ void Engine::Drain(const Move& move) const {
 
 void Engine::CarryOut(const Move& move) const {
   const Transfer& transfer = *move.transfer;
+  const nvtx::Range range(transfer.fill.has_value() ? nvtx::Task::kFillHost
+                          : transfer.direction == Direction::kHostToDevice
+                              ? nvtx::Task::kFillSlot
+                              : nvtx::Task::kDrainSlot,
+                          move.bytes);
   if (transfer.fill.has_value()) {
     ForRows(transfer.shape, move.offset, move.bytes,
             [&](uint64_t at, size_t, size_t n) {

@@ -83,6 +83,10 @@ inline void CpuPause() {
 
 [[nodiscard]] int64_t ProcessId();
 
+// The system's number of the calling thread, as debuggers and profilers show
+// it.
+[[nodiscard]] int64_t ThreadId();
+
 // True when the process ends and its other threads are gone already, wherever
 // they were: nothing they would have done is done any more, and what they held
 // stays locked. So it is on Windows when the static objects of a DLL are

@@ -160,6 +160,7 @@ uint64_t MonotonicNanos() {
 }
 
 int64_t ProcessId() { return getpid(); }
+int64_t ThreadId() { return gettid(); }
 
 absl::Status AtFork(void (*prepare)(), void (*parent)(), void (*child)()) {
   const int error = pthread_atfork(prepare, parent, child);

@@ -212,6 +212,7 @@ bool OtherThreadsAreGone() {
 }
 
 int64_t ProcessId() { return static_cast<int64_t>(GetCurrentProcessId()); }
+int64_t ThreadId() { return static_cast<int64_t>(GetCurrentThreadId()); }
 
 absl::Status AtFork(void (* /*prepare*/)(), void (* /*parent*/)(),
                     void (* /*child*/)()) {
