@@ -530,7 +530,11 @@ void Runner::StandIn(const Operation& op) {
   if (op.copy.refused || (op.copy.width == 0 && op.bytes == 0)) return;
   const CUstream stream = streams_[static_cast<size_t>(op.stream)];
   (void)driver_.MemsetD8Async(scratch_, 0, 16, stream);
-  if (op.copy.wait || op.copy.access == pinringAccessDuringCall) {
+  const bool waits =
+      op.kind == OpKind::kMemset
+          ? op.variant == 1
+          : op.copy.wait || op.copy.access == pinringAccessDuringCall;
+  if (waits) {
     (void)driver_.StreamSynchronize(stream);
   }
 }
