@@ -154,6 +154,31 @@ TEST_F(CapiCopyTest, ReadDuringTheCallTheSourceIsFreeBehindTheGate) {
   }
 }
 
+// A small block is really pinned, so the driver does not read it during the
+// call by itself.
+TEST_F(CapiCopyTest, ReadDuringTheCallASmallBlockMayBeRewrittenAtOnce) {
+  const CUstream stream = bed_->NonBlockingStream();
+  constexpr size_t kBytes = 4096;
+  void* block = nullptr;
+  ASSERT_EQ(pinringMallocHost(&block, kBytes), cudaSuccess);
+  Memory expected(kBytes), back(kBytes);
+  void* const device = Device(kBytes);
+  for (int i = 0; i < 100; ++i) {
+    expected.Randomize(random_);
+    std::memcpy(block, expected.data(), kBytes);
+    ASSERT_EQ(pinringCopyAsync(device, block, kBytes, cudaMemcpyHostToDevice,
+                               pinringAccessDuringCall, stream),
+              cudaSuccess);
+    std::memset(block, 0x5a, kBytes);
+    Synchronize(stream);
+    ASSERT_EQ(bed_->driver().MemcpyDtoH(
+                  back.data(), reinterpret_cast<CUdeviceptr>(device), kBytes),
+              CUDA_SUCCESS);
+    ASSERT_TRUE(expected.Equals(back)) << i;
+  }
+  EXPECT_EQ(pinringFreeHost(block), cudaSuccess);
+}
+
 TEST_F(CapiCopyTest, PinnedMemoryKeepsTheRuleOfAccess) {
   const CUstream stream = bed_->NonBlockingStream();
   char* const pinned = bed_->PinnedBuffer(kMiB);

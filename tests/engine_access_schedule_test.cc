@@ -241,6 +241,51 @@ TEST(EngineAccessScheduleTest, ASynchronousCopyLetsOthersEnqueueOnItsStream) {
   }
 }
 
+// Pinned while a small copy is on its way, or before: the driver's own copy is
+// not over then when its call returns.
+TEST(EngineAccessScheduleTest,
+     MemoryThatIsPinnedMeanwhileIsDoneWithAllTheSame) {
+  for (const bool before : {true, false}) {
+    for (uint64_t seed = 1; seed <= 50; ++seed) {
+      EngineBench bench(seed, 2, 1, [](EngineOptions* options) {
+        options->division = {};
+        options->ring_bytes = size_t{1} << 20;
+      });
+      const CUstream stream = bench.NewStream();
+      bench.AddCaller("caller", [&] {
+        const std::vector<std::byte> bytes = bench.RandomBytes(4096);
+        std::vector<std::byte> host = bytes;
+        const CUdeviceptr device = bench.NewMemory(host.size());
+        int asked = 0;
+        const auto is = [&] { return before || ++asked > 1; };
+        const absl::FunctionRef<bool()> pinned = is;
+        CopyRequest request{.direction = Direction::kHostToDevice,
+                            .host = host.data(),
+                            .device = device,
+                            .shape = Shape::Flat(host.size()),
+                            .stream = stream,
+                            .access = HostAccess::kDuringCall,
+                            .pinned = &pinned};
+        bench.Must(bench.driver().MemHostRegister(host.data(), host.size(), 0),
+                   "register");
+        bench.Check(EngineBench::Outcome(bench.engine().Copy(request)));
+        std::memset(host.data(), 0x5a, host.size());
+        bench.Must(bench.driver().StreamSynchronize(stream), "synchronize");
+        bench.Expect(bytes, device, "read during the call");
+
+        asked = 0;
+        request.direction = Direction::kDeviceToHost;
+        request.wait = true;
+        bench.Check(EngineBench::Outcome(bench.engine().Copy(request)));
+        if (host != bytes) bench.Wrong("not there when the call returns");
+        bench.engine().WaitForHost(host.data(), host.size());
+        bench.Must(bench.driver().MemHostUnregister(host.data()), "unregister");
+      });
+      ASSERT_EQ(bench.Run([] {}), "") << "before " << before << " " << seed;
+    }
+  }
+}
+
 // The caller opens the gate after the calls have returned: they must not need
 // the stream. Two copies of one chunk each take the stream's two slots.
 TEST(EngineAccessScheduleTest, ReadingDuringTheCallDoesNotWaitForTheStream) {

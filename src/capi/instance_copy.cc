@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "absl/functional/function_ref.h"
 #include "absl/numeric/int128.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -417,6 +418,12 @@ absl::Status Instance::CopyStaged(const Copy& copy, Block* block,
     return CopyAsPageable(copy, direction, CopyPath::kPassed);
   }
   const bool in = direction == Direction::kHostToDevice;
+  // What is no staged block is a small one, or ordinary memory.
+  const auto may_be_pinned = [&] {
+    return block != nullptr ? block->may_be_pinned()
+                            : memory_.Owns(in ? copy.src : copy.dst);
+  };
+  const absl::FunctionRef<bool()> pinned = may_be_pinned;
   const auto result = engine_.Copy(
       {.direction = direction,
        .host = in ? const_cast<void*>(copy.src) : copy.dst,
@@ -426,7 +433,8 @@ absl::Status Instance::CopyStaged(const Copy& copy, Block* block,
        .stream = copy.stream,
        .wait = copy.wait,
        .access = copy.access,
-       .array = copy.array});
+       .array = copy.array,
+       .pinned = &pinned});
   if (!result.ok()) return result.status();
   switch (result->outcome) {
     case CopyOutcome::kDeferred:

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/functional/function_ref.h"
 #include "src/engine/shape.h"
 #include "src/engine/transfer.h"
 
@@ -38,6 +39,14 @@ struct CopyRequest {
   // Instead of a device's end, device to host: `host` is filled with the value
   // in stream order. Takes no slots, and is not cut.
   std::optional<unsigned char> fill = std::nullopt;
+  // Says whether `host` may be pinned by now, so that the driver would not be
+  // done with it when its call returns; null: it is not. Asked during the call,
+  // more than once: another thread may pin it meanwhile.
+  const absl::FunctionRef<bool()>* pinned = nullptr;
+
+  [[nodiscard]] bool MayBePinned() const {
+    return pinned != nullptr && (*pinned)();
+  }
 };
 
 }  // namespace pinring

@@ -425,6 +425,8 @@ absl::StatusOr<CopyResult> Engine::CopyInContext(const CopyRequest& request) {
                                 static_cast<size_t>(request.shape.bytes()),
                                 request.stream),
         "cuMemcpyDtoHAsync");
+    if (status.ok() && request.MayBePinned())
+      status = WaitUntilHere(request.stream);
     if (!status.ok()) return status;
     return CopyResult{CopyOutcome::kSync};
   }
@@ -451,7 +453,7 @@ absl::StatusOr<CopyResult> Engine::CopyInContext(const CopyRequest& request) {
 bool Engine::Plain(const CopyRequest& request, size_t most_bytes) const {
   return options_.division.slot_bytes == 0 && request.shape.flat() &&
          !request.array.has_value() && !request.fill.has_value() &&
-         request.shape.bytes() <= most_bytes;
+         request.shape.bytes() <= most_bytes && !request.MayBePinned();
 }
 
 // Cheaper than three operations of the stream and a mover.
@@ -725,13 +727,14 @@ absl::StatusOr<CopyResult> Engine::AwaitCopy(const CopyRequest& request,
                                              const Begun& begun) {
   CopyResult result{begun.outcome};
   if (begun.transfer == nullptr) {
-    if (begun.outcome == CopyOutcome::kIdle && request.wait) {
-      // The driver has read the source, and that may be all.
-      result.outcome = CopyOutcome::kSync;
-      absl::Status status = CudaStatus(
-          driver_.StreamSynchronize(request.stream), "cuStreamSynchronize");
+    if (begun.outcome != CopyOutcome::kIdle) return result;
+    // The driver has read the source, if it is not pinned, and that may be all.
+    if (request.wait ||
+        (request.access == HostAccess::kDuringCall && request.MayBePinned())) {
+      absl::Status status = WaitUntilHere(request.stream);
       if (!status.ok()) return status;
     }
+    if (request.wait) result.outcome = CopyOutcome::kSync;
     return result;
   }
   if (begun.outcome == CopyOutcome::kSync) {

@@ -101,6 +101,10 @@ class alignas(64) Block {
     // Pairs with the release in FinishPromotion: device_pointer() is set.
     return promotion_.load(std::memory_order_acquire) == kPromoted;
   }
+  // Also while it is being promoted, before anything is pinned.
+  bool may_be_pinned() const {
+    return promotion_.load(std::memory_order_acquire) != kUnpromoted;
+  }
   // The device's address of base(): of a promoted or a mapped block.
   uint64_t device_pointer() const {
     return device_pointer_.load(std::memory_order_relaxed);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -71,6 +72,10 @@ class Machine::Impl : public Environment {
     }
     if (device_thread_.joinable()) device_thread_.join();
     if (host_thread_.joinable()) host_thread_.join();
+    // Nobody else gives back what a user object holds.
+    for (const OpRef& op : Left()) {
+      if (op->stream == nullptr) op->host_function(op->user_data);
+    }
   }
 
   // Every entry point comes through here.
@@ -381,6 +386,11 @@ class Machine::Impl : public Environment {
         poll = std::min(poll * 2, kLongestPoll);
       }
     }
+  }
+
+  std::deque<OpRef> Left() {
+    absl::MutexLock lock(&mu_);
+    return std::move(model_.host_functions());
   }
 
   void RunHostFunctions() {
