@@ -136,8 +136,7 @@ std::string WaitText(const Traffic& traffic) {
 class Table {
  public:
   Table(const TopSample& now, const TopSample* before)
-      : now_(now),
-        before_(before),
+      : before_(before),
         nanos_(before == nullptr ? 0 : now.time_ns - before->time_ns) {}
 
   void Add(const PublishedProcess& process, bool paths,
@@ -198,7 +197,6 @@ class Table {
     }
   }
 
-  const TopSample& now_;
   const TopSample* const before_;
   const uint64_t nanos_;
 };
