@@ -233,6 +233,7 @@ std::vector<const PublishedProcess*> Ordered(const TopSample& now,
            std::pair(b.second->pid, b.second->instance);
   });
   std::vector<const PublishedProcess*> processes;
+  processes.reserve(keyed.size());
   for (const auto& [key, process] : keyed) processes.push_back(process);
   return processes;
 }
