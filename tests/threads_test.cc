@@ -74,6 +74,43 @@ TEST(ThreadTest, DestructorAndAssignmentJoin) {
   EXPECT_EQ(done.load(), 2);
 }
 
+TEST(WaitWhileTest, ReturnsAtOnceForAnotherValue) {
+  const std::atomic<uint32_t> word{7};
+  WaitWhile(word, 6);
+}
+
+// One that has seen the old value sleeps until it is woken, one that comes
+// later does not sleep at all; so each turn is seen.
+TEST(WaitWhileTest, NoWakeIsLost) {
+  constexpr uint32_t kTurns = 20'000;
+  std::atomic<uint32_t> word{0};
+  const auto play = [&word](uint32_t mine) {
+    for (uint32_t turn = mine; turn < kTurns; turn += 2) {
+      for (uint32_t now = word; now != turn; now = word) WaitWhile(word, now);
+      word = turn + 1;
+      WakeOne(word);
+    }
+  };
+  Thread other = *Thread::Start("pinring-other", [&] { play(1); });
+  play(0);
+  other.Join();
+  EXPECT_EQ(word.load(), kTurns);
+}
+
+TEST(WaitWhileTest, AllAreWokenAtOnce) {
+  std::atomic<uint32_t> word{0};
+  std::vector<Thread> sleepers;
+  for (int i = 0; i < 8; ++i) {
+    sleepers.push_back(*Thread::Start("pinring-sleeper", [&word] {
+      while (word == 0) WaitWhile(word, 0);
+    }));
+  }
+  SleepMicros(20'000);
+  word = 1;
+  WakeAll(word);
+  for (Thread& sleeper : sleepers) sleeper.Join();
+}
+
 #if defined(_WIN32)
 TEST(ThreadTest, Signals) { GTEST_SKIP() << "Windows has no signals"; }
 TEST(CgroupTest, All) { GTEST_SKIP() << "Windows has no control groups"; }

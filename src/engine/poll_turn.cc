@@ -33,7 +33,7 @@ bool PollTurn::Await(Core::Work work, absl::FunctionRef<bool()> stopping) {
     if (quiet()) break;
     for (int i = 0; i < kPausesPerLook; ++i) os::CpuPause();
   } while (now_() - since < kSpinNanos);
-  epoch.wait(seen, std::memory_order_acquire);
+  os::WaitWhile(epoch, seen);
   return false;
 }
 
@@ -41,10 +41,10 @@ void PollTurn::Wake(Core::Work work, uint64_t movers) {
   std::atomic<uint32_t>& epoch = EpochOf(work);
   epoch.fetch_add(1, std::memory_order_release);
   if (movers > kManyMovers) {
-    epoch.notify_all();
+    os::WakeAll(epoch);
     return;
   }
-  for (uint64_t i = 0; i < movers; ++i) epoch.notify_one();
+  for (uint64_t i = 0; i < movers; ++i) os::WakeOne(epoch);
 }
 
 }  // namespace pinring

@@ -1,5 +1,7 @@
 #include "src/host/block.h"
 
+#include "src/os/threads.h"
+
 namespace pinring {
 
 bool Block::AcquireUse() {
@@ -20,7 +22,7 @@ void Block::ReleaseUse() {
   const uint32_t before = life_.fetch_sub(1, std::memory_order_release);
   assert((before & kUseMask) != 0);
   // Only who frees waits. The record outlives this call, whatever they do.
-  if (before == (kFreeing | 1)) life_.notify_all();
+  if (before == (kFreeing | 1)) os::WakeAll(life_);
 }
 
 bool Block::BeginFree() {
@@ -38,7 +40,7 @@ void Block::WaitUntilUnused() const {
     const uint32_t life = life_.load(std::memory_order_acquire);
     if ((life & kUseMask) == 0) return;
     assert((life & kFreeing) != 0);
-    life_.wait(life, std::memory_order_acquire);
+    os::WaitWhile(life_, life);
   }
 }
 
@@ -50,19 +52,19 @@ Block::PromotionTurn Block::BeginPromotion() {
       return PromotionTurn::kMine;
     }
     if (state == kPromoted) return PromotionTurn::kDone;
-    promotion_.wait(state, std::memory_order_acquire);
+    os::WaitWhile(promotion_, state);
   }
 }
 
 void Block::FinishPromotion(uint64_t device_pointer) {
   device_pointer_.store(device_pointer, std::memory_order_relaxed);
   promotion_.store(kPromoted, std::memory_order_release);
-  promotion_.notify_all();
+  os::WakeAll(promotion_);
 }
 
 void Block::AbandonPromotion() {
   promotion_.store(kUnpromoted, std::memory_order_release);
-  promotion_.notify_all();
+  os::WakeAll(promotion_);
 }
 
 }  // namespace pinring

@@ -3,6 +3,7 @@
 
 // Threads, processors, clocks and fork.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -77,6 +78,15 @@ inline void CpuPause() {
   asm volatile("isb" ::: "memory");
 #endif
 }
+
+// Blocks while `word` is `value`, until a call of the other two for the word;
+// may also return for no reason. Reads with acquire. Unlike with std::atomic's
+// own, which in some standard libraries keeps locks of its own for that, the
+// three may be used for as long as the process lives, also first by a thread
+// that a static object's destructor waits for.
+void WaitWhile(const std::atomic<uint32_t>& word, uint32_t value);
+void WakeOne(std::atomic<uint32_t>& word);
+void WakeAll(std::atomic<uint32_t>& word);
 
 // Nanoseconds of a clock that only goes forward; its zero means nothing.
 [[nodiscard]] uint64_t MonotonicNanos();

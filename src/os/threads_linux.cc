@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <functional>
 #include <memory>
@@ -149,6 +150,14 @@ void SleepMicros(uint64_t micros) {
   while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR) {
   }
 }
+
+// A futex, without anything beside it, for a word of this size.
+void WaitWhile(const std::atomic<uint32_t>& word, uint32_t value) {
+  word.wait(value, std::memory_order_acquire);
+}
+
+void WakeOne(std::atomic<uint32_t>& word) { word.notify_one(); }
+void WakeAll(std::atomic<uint32_t>& word) { word.notify_all(); }
 
 void YieldThread() { sched_yield(); }
 

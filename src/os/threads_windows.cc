@@ -3,6 +3,7 @@
 #include <windows.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <functional>
@@ -184,6 +185,18 @@ void SleepMicros(uint64_t micros) {
     }
   }
 }
+
+void WaitWhile(const std::atomic<uint32_t>& word, uint32_t value) {
+  if (word.load(std::memory_order_acquire) != value) return;
+  auto* const address = const_cast<std::atomic<uint32_t>*>(&word);
+  // Without a limit it does not fail.
+  (void)WaitOnAddress(address, &value, sizeof value, INFINITE);
+  // For the acquire.
+  (void)word.load(std::memory_order_acquire);
+}
+
+void WakeOne(std::atomic<uint32_t>& word) { WakeByAddressSingle(&word); }
+void WakeAll(std::atomic<uint32_t>& word) { WakeByAddressAll(&word); }
 
 void YieldThread() { SwitchToThread(); }
 
