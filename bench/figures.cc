@@ -33,6 +33,8 @@
 #include "src/capi/instance.h"
 #include "src/capi/instances.h"
 #include "src/capi/options.h"
+#include "src/cli/doctor_facts.h"
+#include "src/cli/doctor_machine.h"
 #include "src/copy/worker_pool.h"
 #include "src/driver/status.h"
 #include "src/os/pages.h"
@@ -43,8 +45,8 @@
 
 ABSL_FLAG(std::string, commit, "", "the commit that is measured, for the JSON");
 ABSL_FLAG(std::vector<std::string>, only, {},
-          "which groups of rows: pinned, small, streams, movers, slots, "
-          "pageable, shapes, calls, kernels, ring, load, processors");
+          "which groups of rows: pinned, small, streams, movers, rings, "
+          "slots, pageable, shapes, calls, kernels, ring, load, processors");
 ABSL_FLAG(std::string, output, "", "where to write the JSON; empty: print it");
 
 namespace pinring {
@@ -114,7 +116,8 @@ class Figures {
         {"pinned", &Figures::PinnedLike},
         {"small", &Figures::SmallCopies},
         {"streams", &Figures::SeveralStreams},
-        {"movers", &Figures::FewMovers},
+        {"movers", &Figures::Movers},
+        {"rings", &Figures::Rings},
         {"slots", &Figures::FewSlots},
         {"pageable", &Figures::Pageable},
         {"shapes", &Figures::Shapes},
@@ -136,6 +139,8 @@ class Figures {
   }
 
   std::string Json() const {
+    auto machine = cli::DoctorMachine::Open(!full_);
+    Must(machine.status());
     JsonWriter json;
     json.BeginObject();
     json.Field("schema", "pinring.figures");
@@ -148,6 +153,10 @@ class Figures {
     json.Field("movers",
                static_cast<uint64_t>(copy::DefaultMovers(os::UsableCpus())));
     json.Field("rounds", static_cast<uint64_t>(kRounds));
+    json.Key("system");
+    cli::WriteFacts(cli::SystemFacts(**machine), json);
+    json.Key("device_facts");
+    cli::WriteFacts(cli::ExamineDevice(**machine, 0).facts, json);
     json.Key("seconds");
     json.BeginObject();
     for (const auto& [name, seconds] : seconds_) {
@@ -493,34 +502,64 @@ class Figures {
     }
   }
 
-  void FewMovers() {
+  // 1 GiB, synchronously, both ways: pinned in, staged in, pinned out, staged
+  // out.
+  std::vector<double> CompareSync(Instance& instance) {
+    const size_t bytes = Sized(kGiB);
+    const CUdeviceptr device = Device(bytes);
+    Memory pinned(*this, Kind::kPinned, bytes);
+    Memory staged(*this, Kind::kStaged, bytes, &instance);
+    auto s = OneByOne(
+        kRounds,
+        {[&] { Must(driver().MemcpyHtoD(device, pinned.data(), bytes)); },
+         [&] {
+           Must(instance.Memcpy(At(device), staged.data(), bytes,
+                                cudaMemcpyHostToDevice));
+         },
+         [&] { Must(driver().MemcpyDtoH(pinned.data(), device, bytes)); },
+         [&] {
+           Must(instance.Memcpy(staged.data(), At(device), bytes,
+                                cudaMemcpyDeviceToHost));
+         }});
+    Verify(instance, bytes, bed_.NonBlockingStream());
+    return s;
+  }
+
+  void Movers() {
     const struct {
       int movers;
-      double in, out;
-    } kCases[] = {{8, 0.93, 0.98}, {4, 0.65, 0.92}};
+      double in, out;  // targets; 0: none
+    } kCases[] = {
+        {1, 0, 0},       {2, 0, 0},
+        {4, 0.65, 0.92}, {8, 0.93, 0.98},
+        {12, 0, 0},      {copy::DefaultMovers(os::UsableCpus()), 0, 0}};
+    int before = 0;
     for (const auto& one : kCases) {
+      if (one.movers <= before) continue;  // the default is one of them
+      before = one.movers;
       const auto instance = Make(absl::StrCat("movers=", one.movers));
-      const size_t bytes = Sized(kGiB);
-      const CUdeviceptr device = Device(bytes);
-      Memory pinned(*this, Kind::kPinned, bytes);
-      Memory staged(*this, Kind::kStaged, bytes, instance.get());
-      const auto s = OneByOne(
-          kRounds,
-          {[&] { Must(driver().MemcpyHtoD(device, pinned.data(), bytes)); },
-           [&] {
-             Must(instance->Memcpy(At(device), staged.data(), bytes,
-                                   cudaMemcpyHostToDevice));
-           },
-           [&] { Must(driver().MemcpyDtoH(pinned.data(), device, bytes)); },
-           [&] {
-             Must(instance->Memcpy(staged.data(), At(device), bytes,
-                                   cudaMemcpyDeviceToHost));
-           }});
+      const auto s = CompareSync(*instance);
+      const std::string name =
+          absl::StrCat(Name(Sized(kGiB)), "_", one.movers, "_movers");
+      Note(absl::StrCat("sync_in_", name), s[1]);
+      Note(absl::StrCat("sync_out_", name), s[3]);
+      if (one.in == 0) continue;
       AtLeast(absl::StrCat("sync_1GiB_", one.movers, "_movers_of_pinned_h2d"),
               s[0] / s[1], one.in);
       AtLeast(absl::StrCat("sync_1GiB_", one.movers, "_movers_of_pinned_d2h"),
               s[2] / s[3], one.out);
-      if (!staged.Right()) Fail("WRONG BYTES");
+    }
+  }
+
+  void Rings() {
+    for (const size_t size : {16 * kMiB, 32 * kMiB, 64 * kMiB, 128 * kMiB}) {
+      const size_t ring = std::max(Sized(size), 64 * kKiB);
+      const auto instance = Make(absl::StrCat("ring_bytes=", ring));
+      const auto s = CompareSync(*instance);
+      const std::string name =
+          absl::StrCat(Name(Sized(kGiB)), "_ring_", Name(ring));
+      Note(absl::StrCat("sync_in_", name), s[1]);
+      Note(absl::StrCat("sync_out_", name), s[3]);
     }
   }
 

@@ -21,6 +21,15 @@ TEST(HostFactsTest, ThisProcessHoldsSomething) {
   EXPECT_FALSE(SystemName().empty());
 }
 
+TEST(HostFactsTest, TheProcessorHasANameOrTheReasonIsSaid) {
+  const auto name = ProcessorName();
+  if (name.ok()) {
+    EXPECT_FALSE(name->empty());
+  } else {
+    EXPECT_FALSE(name.status().message().empty());
+  }
+}
+
 #if defined(__linux__)
 
 TEST(HostFactsTest, ThisProcessIsOneOfTheUsers) {
@@ -31,6 +40,15 @@ TEST(HostFactsTest, ThisProcessIsOneOfTheUsers) {
     found += process.pid == ProcessId();
   }
   EXPECT_EQ(found, 1u);
+}
+
+TEST(HostFactsTest, TheProcessorsNameIsThatOfTheFirst) {
+  EXPECT_EQ(ParseProcessorName("processor\t: 0\nmodel\t\t: 143\n"
+                               "model name\t: A: B (R) 2.0GHz \n"
+                               "processor\t: 1\nmodel name\t: C\n"),
+            "A: B (R) 2.0GHz");
+  EXPECT_EQ(ParseProcessorName("processor\t: 0\nBogoMIPS\t: 50\n"), "");
+  EXPECT_EQ(ParseProcessorName(""), "");
 }
 
 TEST(HostFactsTest, FiguresOfAProcessComeFromItsStatus) {

@@ -171,6 +171,7 @@ Verdict JudgeDevice(const DoctorMachine& machine, const DeviceReport& report) {
 std::vector<Fact> SystemFacts(const DoctorMachine& machine) {
   std::vector<Fact> facts;
   facts.push_back({"system", "system", os::SystemName()});
+  facts.push_back({"processor", "processor", ValueOf(os::ProcessorName())});
   facts.push_back({"wsl", "WSL", os::InWsl()});
   facts.push_back({"container", "container",
                    os::ContainerSign().value_or("none that shows")});

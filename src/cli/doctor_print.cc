@@ -169,15 +169,6 @@ void WriteMissing(const absl::Status& status, JsonWriter& json) {
   FactJson{json}(status);
 }
 
-void WriteFacts(const std::vector<Fact>& facts, JsonWriter& json) {
-  json.BeginObject();
-  for (const Fact& fact : facts) {
-    json.Key(fact.key);
-    std::visit(FactJson{json}, fact.value);
-  }
-  json.EndObject();
-}
-
 void WriteVerdict(const Verdict& verdict, JsonWriter& json) {
   json.BeginObject();
   json.Field("kind", VerdictName(verdict.kind));
@@ -321,6 +312,15 @@ void WriteProbe(const Probe& probe, JsonWriter& json) {
 }
 
 }  // namespace
+
+void WriteFacts(const std::vector<Fact>& facts, JsonWriter& json) {
+  json.BeginObject();
+  for (const Fact& fact : facts) {
+    json.Key(fact.key);
+    std::visit(FactJson{json}, fact.value);
+  }
+  json.EndObject();
+}
 
 std::string FormatDoctorText(const DoctorReport& report) {
   std::string out;

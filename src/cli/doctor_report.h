@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "src/cli/doctor_verdict.h"
+#include "src/usage/json_writer.h"
 
 namespace pinring::cli {
 
@@ -101,6 +102,9 @@ struct DoctorReport {
 std::string FormatDoctorText(const DoctorReport& report);
 // One JSON object, as src/usage/schemas/doctor.schema.json describes it.
 std::string FormatDoctorJson(const DoctorReport& report);
+
+// The facts as one JSON object, by their keys, as the value that comes next.
+void WriteFacts(const std::vector<Fact>& facts, JsonWriter& json);
 
 }  // namespace pinring::cli
 

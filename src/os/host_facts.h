@@ -39,6 +39,11 @@ namespace pinring::os {
 // "Linux 6.1.0", "Windows 10.0.22631".
 [[nodiscard]] std::string SystemName();
 
+// What the processor calls itself: "Intel(R) Xeon(R) Platinum 8480C".
+[[nodiscard]] absl::StatusOr<std::string> ProcessorName();
+// From the text of /proc/cpuinfo; empty where it gives none, as on ARM.
+[[nodiscard]] std::string ParseProcessorName(absl::string_view text);
+
 // How ordinary memory gets huge pages: "always", "madvise", "never".
 [[nodiscard]] absl::StatusOr<std::string> TransparentHugePages();
 // The word in brackets: of "always [madvise] never". Empty: none.

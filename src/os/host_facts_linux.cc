@@ -135,6 +135,30 @@ std::string SystemName() {
   return absl::StrCat(name.sysname, " ", name.release);
 }
 
+std::string ParseProcessorName(absl::string_view text) {
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(line, absl::MaxSplits(':', 1));
+    if (absl::StripAsciiWhitespace(parts.first) == "model name") {
+      return std::string(absl::StripAsciiWhitespace(parts.second));
+    }
+  }
+  return "";
+}
+
+absl::StatusOr<std::string> ProcessorName() {
+  const std::string path = "/proc/cpuinfo";
+  const auto text = ReadFile(path);
+  if (!text.has_value()) {
+    return absl::UnavailableError(absl::StrCat(path, " cannot be read"));
+  }
+  std::string name = ParseProcessorName(*text);
+  if (name.empty()) {
+    return absl::UnavailableError(absl::StrCat(path, " has no model name"));
+  }
+  return name;
+}
+
 std::string ChosenWord(absl::string_view text) {
   const size_t begin = text.find('[');
   const size_t end = text.find(']');

@@ -5,6 +5,7 @@
 #include <psapi.h>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "src/os/text_windows.h"
 
@@ -51,6 +52,7 @@ std::optional<uint64_t> CgroupMemoryLimit(absl::string_view,
   return std::nullopt;
 }
 std::string ChosenWord(absl::string_view) { return ""; }
+std::string ParseProcessorName(absl::string_view) { return ""; }
 int PciGeneration(absl::string_view) { return 0; }
 std::optional<ProcessMemory> ParseProcessStatus(absl::string_view) {
   return std::nullopt;
@@ -66,6 +68,18 @@ std::optional<std::string> ContainerSign() {
   }
   (void)::RegCloseKey(key);
   return "the service cexecsvc";
+}
+
+absl::StatusOr<std::string> ProcessorName() {
+  wchar_t name[256] = {};
+  DWORD bytes = sizeof(name) - sizeof(name[0]);
+  const LSTATUS code = ::RegGetValueW(
+      HKEY_LOCAL_MACHINE, L"HARDWARE\\DESCRIPTION\\System\\CentralProcessor\\0",
+      L"ProcessorNameString", RRF_RT_REG_SZ, nullptr, name, &bytes);
+  if (code != ERROR_SUCCESS) {
+    return absl::UnavailableError(WindowsErrorText(static_cast<DWORD>(code)));
+  }
+  return std::string(absl::StripAsciiWhitespace(Narrow(name)));
 }
 
 bool InWsl() { return false; }
