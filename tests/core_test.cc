@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -597,19 +598,66 @@ TEST_F(CoreTest, TouchesHostSeesInteriorAddressesUntilRetired) {
   EXPECT_FALSE(core_->TouchesHost(host.data(), host.data() + kChunk));
 }
 
-TEST_F(CoreTest, EveryStreamOfAThousandGetsASlotOfTheDefaultRing) {
-  CoreOptions options;
-  options.ring_bytes = size_t{64} << 20;
-  options.reserve_bytes = size_t{16} << 20;
-  options.lines = 2048;
-  ring_.clear();
-  flags_ = std::make_unique<FlagLine[]>(options.lines);
-  for (uint32_t i = 0; i < options.lines; ++i) {
-    flags_[i].ready = flags_[i].done = 0;
-    flags_[i].permitted = flags_[i].drained = 0;
+// The default ring, of which no byte is touched.
+class DefaultRingTest : public CoreTest {
+ protected:
+  std::unique_ptr<Core> MakeCore() {
+    CoreOptions options;
+    options.ring_bytes = size_t{64} << 20;
+    options.reserve_bytes = size_t{16} << 20;
+    options.lines = 2048;
+    flags_ = std::make_unique<FlagLine[]>(options.lines);
+    for (uint32_t i = 0; i < options.lines; ++i) {
+      flags_[i].ready = flags_[i].done = 0;
+      flags_[i].permitted = flags_[i].drained = 0;
+    }
+    return std::make_unique<Core>(options, nullptr, flags_.get());
   }
-  // No byte of the ring is touched here.
-  Core core(options, nullptr, flags_.get());
+
+  // The largest chunks of eight streams with 128 MiB each, which all have gone
+  // through when the last has been enqueued.
+  std::vector<uint64_t> Round(Core& core, uint64_t now_nanos) {
+    TransferRequest request;
+    request.shape = Shape::Flat(size_t{128} << 20);
+    request.idle = true;
+    request.now_nanos = now_nanos;
+    std::vector<std::shared_ptr<Transfer>> transfers;
+    for (uint64_t stream = 0; stream < 8; ++stream) {
+      transfers.push_back(
+          core.Publish(StreamKey{this, stream}, request).transfer);
+    }
+    std::vector<uint64_t> chunks;
+    for (const auto& t : transfers) {
+      chunks.push_back(t->ChunkBytes(t->chunks / 2));
+      flags_[t->line].ready = t->number;
+      Move move;
+      while (core.Take(0, nullptr, &move)) {
+        core.Finish(move);
+        flags_[move.transfer->line].done =
+            move.transfer->ChunkSequence(move.chunk);
+      }
+    }
+    core.CheckInvariants();
+    return chunks;
+  }
+};
+
+TEST_F(DefaultRingTest, StreamsThatCameTogetherLatelyShareEqually) {
+  const auto core = MakeCore();
+  constexpr uint64_t kMillisecond = 1'000'000;
+  const auto equal = [](const std::vector<uint64_t>& chunks) {
+    return std::set<uint64_t>(chunks.begin(), chunks.end()).size() == 1;
+  };
+  const uint64_t begin = 5'000 * kMillisecond;
+  EXPECT_FALSE(equal(Round(*core, begin)));
+  EXPECT_TRUE(equal(Round(*core, begin + 100 * kMillisecond)));
+  EXPECT_TRUE(equal(Round(*core, begin + 200 * kMillisecond)));
+  EXPECT_FALSE(equal(Round(*core, begin + 900 * kMillisecond)));
+}
+
+TEST_F(DefaultRingTest, EveryStreamOfAThousandGetsASlot) {
+  const auto made = MakeCore();
+  Core& core = *made;
   TransferRequest request;
   request.shape = Shape::Flat(size_t{1} << 20);
   size_t streams = 0;

@@ -48,6 +48,36 @@ TEST(DivisionTest, StreamsThatCameTogetherLatelyShareEqually) {
   }
 }
 
+// Takes what each of eight streams gets, one after the other.
+std::vector<size_t> SharesOfEight(bool crowd_known) {
+  SlotArena arena(64 * kMiB, 16 * kMiB, 8 * kKiB);
+  std::vector<size_t> shares;
+  for (size_t stream = 0; stream < 8; ++stream) {
+    const Supply supply{arena.ring_bytes(), arena.unit_bytes(),
+                        arena.free_bytes(), arena.reserve_bytes(),
+                        arena.free_reserved_bytes()};
+    const Share share = DivideRing({},
+                                   {.transfer_bytes = 128 * kMiB,
+                                    .idle = true,
+                                    .streams = 8,
+                                    .crowd_known = crowd_known},
+                                   supply);
+    for (size_t i = 0; i < share.slots; ++i) {
+      EXPECT_TRUE(arena.Take(share.slot_bytes).has_value());
+    }
+    shares.push_back(share.slots * share.slot_bytes);
+  }
+  return shares;
+}
+
+TEST(DivisionTest, TheLastOfACrowdThatIsKnownGetsAsMuchAsTheFirst) {
+  EXPECT_EQ(SharesOfEight(true), std::vector<size_t>(8, 6 * kMiB));
+  const std::vector<size_t> growing = SharesOfEight(false);
+  EXPECT_EQ(growing.front(), 6 * kMiB);
+  EXPECT_LT(growing.back(), 4 * kMiB);
+  EXPECT_GE(growing.back(), 1 * kMiB);
+}
+
 // Nine streams with 64 MiB each, one of them held and three of them in one
 // hardware queue: their calls must not block.
 TEST(DivisionTest, ManyStreamsTogetherStayWithinTheDriversQueue) {

@@ -159,6 +159,7 @@ bool Core::AddShare(Owner& owner, const TransferRequest& request, bool early,
   demand.idle = request.idle;
   demand.may_be_idle = request.may_be_idle;
   demand.waits = request.waits;
+  demand.crowd_known = KnowsCrowd(streams, request.now_nanos);
   demand.streams = NoteCrowd(streams, request.now_nanos);
   // What is read early needs slots that no earlier transfer holds.
   if (!early) {
@@ -190,11 +191,17 @@ size_t Core::ChunkBytesFor(const Group& group, uint64_t bytes) const {
   return std::min(group.slot_bytes, cut);
 }
 
-// The largest number of streams that owned slots a moment ago. Streams that
-// work together come and go within that time.
+// Whether as many streams as these owned slots a moment ago. Streams that work
+// together come and go within that time: the steps of a program, with copies in
+// them that take tens of milliseconds.
+bool Core::KnowsCrowd(size_t streams, uint64_t now_nanos) const {
+  constexpr uint64_t kMomentNanos = 200'000'000;
+  return streams <= crowd_ && now_nanos - crowd_seen_nanos_ <= kMomentNanos;
+}
+
+// The largest number of streams that owned slots a moment ago.
 size_t Core::NoteCrowd(size_t streams, uint64_t now_nanos) {
-  constexpr uint64_t kMomentNanos = 20'000'000;
-  if (streams >= crowd_ || now_nanos - crowd_seen_nanos_ > kMomentNanos) {
+  if (streams >= crowd_ || !KnowsCrowd(streams, now_nanos)) {
     crowd_ = streams;
     crowd_seen_nanos_ = now_nanos;
   }

@@ -61,10 +61,11 @@ Share DivideRing(const DivisionRules& rules, const Demand& demand,
       demand.transfer_bytes / std::max<size_t>(eighth / 2, 1) > kMaxChunks;
   size_t most = 0;
   if (demand.streams > 1) {
-    // Never more than a quarter of what is left: the streams to come need
-    // chunks that are not too small.
-    most = std::min({general / demand.streams, supply.free_bytes / 4,
-                     demand.flows() ? general / 2 : eighth});
+    most = std::min(general / demand.streams,
+                    demand.flows() ? general / 2 : eighth);
+    // Where it is not known how many will come, never more than a quarter of
+    // what is left: they need chunks that are not too small.
+    if (!demand.crowd_known) most = std::min(most, supply.free_bytes / 4);
   } else if (demand.waits || (!demand.idle && huge)) {
     most = general;
   } else if (demand.idle) {

@@ -34,6 +34,8 @@ struct Demand {
   size_t owned_bytes = 0;
   // Streams that own slots, this one among them, now or a short while ago.
   size_t streams = 1;
+  // That many were there already: no further stream is likely to come.
+  bool crowd_known = false;
 
   // It is not known to stand behind something that may last.
   bool flows() const { return idle || waits; }
