@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "src/os/shared_file.h"
 #include "src/os/threads.h"
@@ -97,7 +98,7 @@ TEST(UsagePageTest, SumsAreKeptWhereThereAreTooManyCategories) {
   UsageLedger ledger;
   uint64_t bytes = 0;
   for (int i = 0; i < 1000; ++i) {
-    const auto id = ledger.categories().Intern("c" + std::to_string(i));
+    const auto id = ledger.categories().Intern(absl::StrCat("c", i));
     ASSERT_TRUE(id.ok());
     ledger.Allocated(*id, UsageKind::kStaged, static_cast<uint64_t>(i));
     bytes += static_cast<uint64_t>(i);
@@ -179,6 +180,34 @@ TEST(UsagePageTest, ThreadsPublishAtOnce) {
                       CopyPath::kStagedSync, 1);
   EXPECT_EQ(Mine(103)->usage.categories[0].copies[1][1].bytes, 12001u);
   EXPECT_EQ(Mine(103)->usage.all_bytes, 0u);
+}
+
+// The first allocations of several threads: one of them makes the page, and
+// nobody makes another while it is in use.
+TEST(UsagePageTest, ThreadsOpenItAtOnce) {
+  constexpr int kThreads = 8;
+  constexpr uint64_t kRounds = 100;
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    Published shown(1000 + round);
+    std::atomic<int> there{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&shown, &there] {
+        ++there;
+        while (there < kThreads) std::this_thread::yield();
+        for (int i = 0; i < 20; ++i) {
+          shown.ledger.Allocated(kDefaultCategory, UsageKind::kStaged, 100);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_TRUE(RequestPublished().ok());
+    shown.ledger.Copied(kDefaultCategory, CopyDirection::kDeviceToHost,
+                        CopyPath::kStagedSync, 1);
+    const auto mine = Mine(1000 + round);
+    ASSERT_TRUE(mine.has_value());
+    EXPECT_EQ(mine->usage.all_bytes, kThreads * 20 * 100u);
+  }
 }
 
 #if defined(__linux__)

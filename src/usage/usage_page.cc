@@ -171,6 +171,16 @@ void UsagePublisher::AfterAllocation() {
 
 void UsagePublisher::Open() {
   if (busy_.exchange(true, std::memory_order_acquire)) return;
+  // Another thread may have opened it, or stopped, since this one looked; a
+  // second page would take the first away from those that write to it.
+  if (page_.load(std::memory_order_acquire) == nullptr &&
+      !closed_.load(std::memory_order_relaxed)) {
+    MakePage();
+  }
+  busy_.store(false, std::memory_order_release);
+}
+
+void UsagePublisher::MakePage() {
   const int64_t pid = os::ProcessId();
   const auto self = os::ThisProcess();
   auto file = os::SharedFile::Create(
@@ -194,7 +204,6 @@ void UsagePublisher::Open() {
   } else {
     closed_.store(true, std::memory_order_relaxed);
   }
-  busy_.store(false, std::memory_order_release);
 }
 
 void UsagePublisher::Publish(UsagePage& page) {

@@ -119,6 +119,7 @@ class UsagePublisher final : public UsageObserver {
 
  private:
   void Open();
+  void MakePage();  // by the thread that is busy_
   void Publish(UsagePage& page);
 
   const UsageLedger& ledger_;
