@@ -512,8 +512,8 @@ class Figures {
   }
 
   // 1 GiB, synchronously, both ways: pinned in, staged in, pinned out, staged
-  // out.
-  std::vector<double> CompareSync(Instance& instance) {
+  // out. Notes the staged ones, with what is different about the instance.
+  std::vector<double> CompareSync(Instance& instance, const std::string& what) {
     const size_t bytes = Sized(kGiB);
     const CUdeviceptr device = Device(bytes);
     Memory pinned(*this, Kind::kPinned, bytes);
@@ -530,7 +530,10 @@ class Figures {
            Must(instance.Memcpy(staged.data(), At(device), bytes,
                                 cudaMemcpyDeviceToHost));
          }});
+    if (!staged.Right()) Fail("WRONG BYTES");
     Verify(instance, bytes, bed_.NonBlockingStream());
+    Note(absl::StrCat("sync_in_", Name(bytes), "_", what), s[1]);
+    Note(absl::StrCat("sync_out_", Name(bytes), "_", what), s[3]);
     return s;
   }
 
@@ -547,11 +550,8 @@ class Figures {
       if (one.movers <= before) continue;  // the default is one of them
       before = one.movers;
       const auto instance = Make(absl::StrCat("movers=", one.movers));
-      const auto s = CompareSync(*instance);
-      const std::string name =
-          absl::StrCat(Name(Sized(kGiB)), "_", one.movers, "_movers");
-      Note(absl::StrCat("sync_in_", name), s[1]);
-      Note(absl::StrCat("sync_out_", name), s[3]);
+      const auto s =
+          CompareSync(*instance, absl::StrCat(one.movers, "_movers"));
       if (one.in == 0) continue;
       AtLeast(absl::StrCat("sync_1GiB_", one.movers, "_movers_of_pinned_h2d"),
               s[0] / s[1], one.in);
@@ -564,11 +564,7 @@ class Figures {
     for (const size_t size : {16 * kMiB, 32 * kMiB, 64 * kMiB, 128 * kMiB}) {
       const size_t ring = std::max(Sized(size), 64 * kKiB);
       const auto instance = Make(absl::StrCat("ring_bytes=", ring));
-      const auto s = CompareSync(*instance);
-      const std::string name =
-          absl::StrCat(Name(Sized(kGiB)), "_ring_", Name(ring));
-      Note(absl::StrCat("sync_in_", name), s[1]);
-      Note(absl::StrCat("sync_out_", name), s[3]);
+      CompareSync(*instance, absl::StrCat("ring_", Name(ring)));
     }
   }
 

@@ -16,6 +16,11 @@ Supply FreshRing() {
   return Supply{64 * kMiB, 8 * kKiB, 48 * kMiB, 16 * kMiB, 16 * kMiB};
 }
 
+Supply SupplyOf(const SlotArena& arena) {
+  return {arena.ring_bytes(), arena.unit_bytes(), arena.free_bytes(),
+          arena.reserve_bytes(), arena.free_reserved_bytes()};
+}
+
 TEST(DivisionTest, CallerThatWaitsAloneGetsAllButTheReserveInFourSlots) {
   const Share share =
       DivideRing({}, {.transfer_bytes = kGiB, .waits = true}, FreshRing());
@@ -53,9 +58,7 @@ std::vector<size_t> SharesOfEight(bool crowd_known) {
   SlotArena arena(64 * kMiB, 16 * kMiB, 8 * kKiB);
   std::vector<size_t> shares;
   for (size_t stream = 0; stream < 8; ++stream) {
-    const Supply supply{arena.ring_bytes(), arena.unit_bytes(),
-                        arena.free_bytes(), arena.reserve_bytes(),
-                        arena.free_reserved_bytes()};
+    const Supply supply = SupplyOf(arena);
     const Share share = DivideRing({},
                                    {.transfer_bytes = 128 * kMiB,
                                     .idle = true,
@@ -84,9 +87,7 @@ TEST(DivisionTest, ManyStreamsTogetherStayWithinTheDriversQueue) {
   SlotArena arena(64 * kMiB, 16 * kMiB, 8 * kKiB);
   size_t calls[4] = {};  // by hardware queue
   for (size_t streams = 1; streams <= 9; ++streams) {
-    const Supply supply{arena.ring_bytes(), arena.unit_bytes(),
-                        arena.free_bytes(), arena.reserve_bytes(),
-                        arena.free_reserved_bytes()};
+    const Supply supply = SupplyOf(arena);
     const Share share = DivideRing(
         {},
         {.transfer_bytes = 64 * kMiB, .idle = streams > 1, .streams = streams},

@@ -159,8 +159,7 @@ bool Core::AddShare(Owner& owner, const TransferRequest& request, bool early,
   demand.idle = request.idle;
   demand.may_be_idle = request.may_be_idle;
   demand.waits = request.waits;
-  demand.crowd_known = KnowsCrowd(streams, request.now_nanos);
-  demand.streams = NoteCrowd(streams, request.now_nanos);
+  NoteCrowd(streams, request.now_nanos, &demand);
   // What is read early needs slots that no earlier transfer holds.
   if (!early) {
     for (const Group& group : owner.groups)
@@ -191,21 +190,18 @@ size_t Core::ChunkBytesFor(const Group& group, uint64_t bytes) const {
   return std::min(group.slot_bytes, cut);
 }
 
-// Whether as many streams as these owned slots a moment ago. Streams that work
-// together come and go within that time: the steps of a program, with copies in
-// them that take tens of milliseconds.
-bool Core::KnowsCrowd(size_t streams, uint64_t now_nanos) const {
+// How many streams owned slots at once a moment ago, and whether as many as now
+// did. Streams that work together come and go within that time: the steps of a
+// program, with copies in them that take tens of milliseconds.
+void Core::NoteCrowd(size_t streams, uint64_t now_nanos, Demand* demand) {
   constexpr uint64_t kMomentNanos = 200'000'000;
-  return streams <= crowd_ && now_nanos - crowd_seen_nanos_ <= kMomentNanos;
-}
-
-// The largest number of streams that owned slots a moment ago.
-size_t Core::NoteCrowd(size_t streams, uint64_t now_nanos) {
-  if (streams >= crowd_ || !KnowsCrowd(streams, now_nanos)) {
+  demand->crowd_known =
+      streams <= crowd_ && now_nanos - crowd_seen_nanos_ <= kMomentNanos;
+  if (streams == crowd_ || !demand->crowd_known) {
     crowd_ = streams;
     crowd_seen_nanos_ = now_nanos;
   }
-  return crowd_;
+  demand->streams = crowd_;
 }
 
 // Where slots are few, each is used again while its bytes are in the cache of

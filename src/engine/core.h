@@ -221,8 +221,7 @@ class Core {
     Sequence chunks = 0;
   };
 
-  bool KnowsCrowd(size_t streams, uint64_t now_nanos) const;
-  size_t NoteCrowd(size_t streams, uint64_t now_nanos);
+  void NoteCrowd(size_t streams, uint64_t now_nanos, Demand* demand);
   Group* ChooseGroup(Owner& owner, uint64_t bytes);
   bool TakeShare(Share share, Group* group);
   void GiveGroup(const Group& group);

@@ -149,12 +149,10 @@ std::string ParseProcessorName(absl::string_view text) {
 absl::StatusOr<std::string> ProcessorName() {
   const std::string path = "/proc/cpuinfo";
   const auto text = ReadFile(path);
-  if (!text.has_value()) {
-    return absl::UnavailableError(absl::StrCat(path, " cannot be read"));
-  }
+  if (!text.has_value()) return Unreadable(path);
   std::string name = ParseProcessorName(*text);
   if (name.empty()) {
-    return absl::UnavailableError(absl::StrCat(path, " has no model name"));
+    return absl::NotFoundError(absl::StrCat(path, " has no model name"));
   }
   return name;
 }
